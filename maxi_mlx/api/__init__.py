@@ -1,0 +1,1 @@
+"""Wire formats as pure translators: bytes to `GenerateRequest`, events to bytes."""

@@ -1,0 +1,1 @@
+"""Which models exist on this machine, found and classified from files alone, without MLX."""

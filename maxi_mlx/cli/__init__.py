@@ -1,0 +1,1 @@
+"""The ``maxi-mlx`` command: one file a subcommand."""

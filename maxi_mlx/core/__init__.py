@@ -1,0 +1,1 @@
+"""Values that cross between the floors: requests, events, errors, settings. No I/O."""

@@ -1,0 +1,111 @@
+"""What a client asks for, in one form whatever protocol it spoke.
+
+A wire format makes a `GenerateRequest` and checks everything that can be checked without a model;
+the engine checks the rest (token ids, context, memory) before any work is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+MAX_STOP_STRINGS = 64
+MAX_TOP_LOGPROBS = 20
+MAX_CHOICES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the assistant made in an earlier turn; ``arguments`` is the JSON text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation. ``text`` is None only where an assistant turn has just calls."""
+
+    role: Role
+    text: str | None
+    name: str | None = None
+    reasoning: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatPrompt:
+    """Messages, turned into a prompt by the model's own chat template.
+
+    ``template_kwargs`` are extra names for the template (``enable_thinking``); never a template.
+    """
+
+    messages: tuple[Message, ...]
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPrompt:
+    """Raw text to continue; with ``suffix``, the text between the two is asked for."""
+
+    text: str
+    suffix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrompt:
+    """Token ids to continue, as they are."""
+
+    token_ids: tuple[int, ...]
+
+
+Prompt = ChatPrompt | TextPrompt | TokenPrompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How the next token is drawn. None means: the model's own default (generation_config.json),
+    and where it has none, the neutral value named here.
+
+    ``repetition_penalty`` covers prompt and answer; ``presence_penalty`` and
+    ``frequency_penalty`` cover the answer alone, as OpenAI defines them.
+    """
+
+    temperature: float | None = None  # neutral: 1.0; 0 is greedy
+    top_p: float | None = None  # neutral: 1.0
+    top_k: int | None = None  # neutral: 0, off
+    min_p: float | None = None  # neutral: 0.0, off
+    repetition_penalty: float | None = None  # neutral: 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    seed: int | None = None  # any 64-bit value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateRequest:
+    """One call for generated text.
+
+    There are ``len(prompts) * n`` answers; answer ``i`` continues prompt ``i // n``.
+    ``max_tokens`` None means to the end of the context. ``top_logprobs`` None means that no
+    log-probabilities are wanted; 0 asks for the chosen tokens' alone.
+    """
+
+    id: str
+    model: str
+    prompts: tuple[Prompt, ...]
+    n: int = 1
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    top_logprobs: int | None = None
+    echo: bool = False
+
+    @property
+    def num_choices(self) -> int:
+        return len(self.prompts) * self.n

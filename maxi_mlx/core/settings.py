@@ -1,0 +1,94 @@
+"""Every setting of the server, with its value and where the value came from.
+
+The command line makes one `Settings`; nothing else reads flags, files or the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Backend = Literal["auto", "metal", "cuda", "cpu"]
+Strategy = Literal["latency", "balanced", "throughput", "memory"]
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 11434
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """How the device is shared. A strategy is a named set of these."""
+
+    max_running_rows: int  # answers that decode together
+    max_waiting_requests: int  # beyond it, 429
+    prefill_slice_s: float  # how long one slice of a prompt may hold the device
+    prefill_slice_tokens: int  # and how many tokens it may have at most
+    decode_share: float  # of the device, for running answers while a prompt is read
+    memory_share: float  # of the device's memory, for weights and KV caches together
+
+
+STRATEGIES: Mapping[Strategy, SchedulerSettings] = {
+    # Short gaps between tokens first: small slices, few answers at once.
+    "latency": SchedulerSettings(
+        max_running_rows=8,
+        max_waiting_requests=64,
+        prefill_slice_s=0.05,
+        prefill_slice_tokens=512,
+        decode_share=0.7,
+        memory_share=0.8,
+    ),
+    "balanced": SchedulerSettings(
+        max_running_rows=16,
+        max_waiting_requests=128,
+        prefill_slice_s=0.15,
+        prefill_slice_tokens=1024,
+        decode_share=0.5,
+        memory_share=0.8,
+    ),
+    # Most tokens a second over all clients: large slices, a full batch.
+    "throughput": SchedulerSettings(
+        max_running_rows=64,
+        max_waiting_requests=1024,
+        prefill_slice_s=0.5,
+        prefill_slice_tokens=2048,
+        decode_share=0.25,
+        memory_share=0.85,
+    ),
+    # Leaves room for other programs: few answers, half of the memory.
+    "memory": SchedulerSettings(
+        max_running_rows=4,
+        max_waiting_requests=32,
+        prefill_slice_s=0.15,
+        prefill_slice_tokens=256,
+        decode_share=0.5,
+        memory_share=0.5,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The server's settings. ``sources`` names, for each field, what set it: ``default``,
+    ``flag --port``, ``environment MAXI_MLX_PORT``, ``file PATH``, ``strategy balanced``."""
+
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    model_dirs: tuple[Path, ...] = ()
+    model: str | None = None
+    fallback_model: str | None = None
+    backend: Backend = "auto"
+    strategy: Strategy = "balanced"
+    scheduler: SchedulerSettings = STRATEGIES["balanced"]
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    cors_origins: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "text"
+    drain_timeout_s: float = 30.0
+    max_body_bytes: int = 256 * 1024 * 1024
+    sources: Mapping[str, str] = field(default_factory=dict)
