@@ -1,21 +1,21 @@
 """Everything that can go wrong, as classes. Raised where it is found, rendered once per protocol.
 
-    MaxiError
-    ├── InvalidRequest 400
-    │   ├── ContextTooLong 400
-    │   └── DoesNotFit 400          the request alone is more than the machine holds
-    ├── Unauthorized 401
-    ├── Forbidden 403               a foreign origin or Host header
-    ├── NotFound 404
-    │   └── ModelNotFound 404
-    ├── MethodNotAllowed 405
-    ├── TooLarge 413
-    ├── UnsupportedMedia 415
-    ├── Overloaded 429              the queue is full
-    ├── Unavailable 503             draining, or no memory for the model right now
-    ├── NotInstalled 501
-    ├── EngineFailed 500
-    └── SetupError                  a command can't go on; exit code 2, no HTTP status of its own
+MaxiError
+├── InvalidRequest 400
+│   ├── ContextTooLong 400
+│   └── DoesNotFit 400          the request alone is more than the machine holds
+├── Unauthorized 401
+├── Forbidden 403               a foreign origin or Host header
+├── NotFound 404
+│   └── ModelNotFound 404
+├── MethodNotAllowed 405
+├── TooLarge 413
+├── UnsupportedMedia 415
+├── Overloaded 429              the queue is full
+├── Unavailable 503             draining, or no memory for the model right now
+├── NotInstalled 501
+├── EngineFailed 500
+└── SetupError                  a command can't go on; exit code 2, no HTTP status of its own
 """
 
 from __future__ import annotations

@@ -109,3 +109,7 @@ class GenerateRequest:
     @property
     def num_choices(self) -> int:
         return len(self.prompts) * self.n
+
+    @property
+    def is_chat(self) -> bool:
+        return isinstance(self.prompts[0], ChatPrompt)

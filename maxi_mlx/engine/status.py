@@ -10,7 +10,7 @@ EngineState = Literal["starting", "ready", "failed", "draining"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryStatus:
-    """The device's memory as MLX counts it, in bytes. ``limit_bytes`` is what we allow ourselves."""
+    """The device's memory as MLX counts it. ``limit_bytes`` is what we allow ourselves."""
 
     active_bytes: int
     cache_bytes: int

@@ -1,0 +1,72 @@
+# serve   make the environment, install, fetch a small model where there is none, and serve
+# test    lint, then every test
+# lint    ruff, mypy and import-linter alone
+# bench   tokens a second against in-process mlx-lm
+# clean   remove the environment
+#
+# ARGS are for the program (make serve ARGS="--port 8080"), PYTEST_ARGS for pytest. PYTHON names an
+# interpreter of 3.11 or newer, EXTRA the library for MLX on Linux: cpu (the default) or cuda13.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SYSTEM := $(shell uname -s)
+# A Mac's mlx has everything in it.
+EXTRA := $(if $(filter Linux,$(SYSTEM)),cpu)
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+NEWEST_FIRST := python3.13 python3.12 python3.11 python3 python python3.14
+PYTHON := $(shell for name in $(NEWEST_FIRST); do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& command -v $$name && break; done)
+
+comma := ,
+DEV_EXTRAS := $(if $(EXTRA),$(EXTRA)$(comma))dev
+
+# A stamp is as old as the install it stands for, and is named for its library.
+INSTALLED := $(VENV)/installed-$(or $(EXTRA),mac)
+INSTALLED_DEV := $(INSTALLED)-dev
+
+.PHONY: serve test lint bench install install-dev clean
+.DEFAULT_GOAL := serve
+
+serve: $(INSTALLED)
+	@$(BIN)/maxi-mlx serve --pull-default $(ARGS)
+
+test: lint
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(INSTALLED_DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/tokens_per_second.py $(ARGS)
+
+install: $(INSTALLED)
+install-dev: $(INSTALLED_DEV)
+
+clean:
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "maxi-mlx needs Python 3.11 or newer: install it, or name it \
+	by make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The builds of MLX's library overwrite each other: whichever was there before goes first.
+define remove-other-library
+@if ls $(VENV)/installed-* 2>/dev/null | grep -qv '^$(INSTALLED)'; then \
+	$(PIP) uninstall -y mlx-cpu mlx-cuda-12 mlx-cuda-13; rm -f $(VENV)/installed-*; fi
+endef
+
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	$(remove-other-library)
+	$(PIP) install -e '.$(if $(EXTRA),[$(EXTRA)])'
+	@touch $@
+
+$(INSTALLED_DEV): pyproject.toml | $(BIN)/python
+	$(remove-other-library)
+	$(PIP) install -e '.[$(DEV_EXTRAS)]'
+	@touch $(INSTALLED) $@

@@ -1,0 +1,84 @@
+"""The same work by mlx-lm in this process: what the server is measured against.
+
+One text at a time by stream_generate, several at once by its batch generator, both with their
+text put together as a server has to. Owns the model; all of it happens on one thread of its own,
+because mlx's lazy arrays belong to the thread that made them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from measuring.speed import Speed
+
+
+class InProcess:
+    """Loads the model when made; `close` lets go of its thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="in-process")
+        self._model, self._tokenizer = self._thread.submit(_load, folder).result()
+
+    async def measure(self, prompts: Sequence[str], *, max_tokens: int) -> Speed:
+        """As many at once as there are prompts."""
+        work = _generate_one if len(prompts) == 1 else _generate_many
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._thread, lambda: work(self._model, self._tokenizer, prompts, max_tokens)
+        )
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    from maxi_mlx.engine import device
+
+    device.prepare("auto")  # the BLAS that the server has
+    import mlx_lm
+
+    device.select()
+    model, tokenizer = mlx_lm.load(str(folder))[:2]
+    return model, tokenizer
+
+
+def _generate_one(model: Any, tokenizer: Any, prompts: Sequence[str], max_tokens: int) -> Speed:
+    from mlx_lm import stream_generate
+
+    began = time.perf_counter()
+    firsts: list[float] = []
+    num_tokens = 0
+    for _ in stream_generate(model, tokenizer, prompts[0], max_tokens=max_tokens):
+        num_tokens += 1
+        if not firsts:
+            firsts.append(time.perf_counter() - began)
+    return Speed(num_tokens, time.perf_counter() - began, tuple(firsts))
+
+
+def _generate_many(model: Any, tokenizer: Any, prompts: Sequence[str], max_tokens: int) -> Speed:
+    from mlx_lm.generate import BatchGenerator
+
+    began = time.perf_counter()
+    generator = BatchGenerator(
+        model,
+        stop_tokens=[[token_id] for token_id in tokenizer.eos_token_ids],
+        completion_batch_size=len(prompts),
+    )
+    token_ids = [tokenizer.encode(prompt) for prompt in prompts]
+    uids = generator.insert(token_ids, [max_tokens] * len(prompts))
+    texts = dict.fromkeys(uids, tokenizer.detokenizer)
+    firsts: dict[int, float] = {}
+    num_tokens = 0
+    while responses := generator.next_generated():
+        for response in responses:
+            num_tokens += 1
+            texts[response.uid].add_token(response.token)
+            _ = texts[response.uid].last_segment
+            firsts.setdefault(response.uid, time.perf_counter() - began)
+    generator.close()
+    return Speed(num_tokens, time.perf_counter() - began, tuple(firsts.values()))

@@ -1,0 +1,108 @@
+"""Every request field the OpenAI API knows, and what becomes of it here.
+
+The one table to read for "does this server take X?". Parsing follows it, and a test holds the two
+together; a field that is in no table is unknown and ignored, whatever its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Treatment = Literal["honoured", "ignored", "refused"]
+
+
+class Field(NamedTuple):
+    """``refused`` fields have harmless values too (null, an empty list): the note names them."""
+
+    treatment: Treatment
+    note: str
+
+
+def _honoured(note: str) -> Field:
+    return Field("honoured", note)
+
+
+def _ignored(note: str) -> Field:
+    return Field("ignored", note)
+
+
+def _refused(note: str) -> Field:
+    return Field("refused", note)
+
+
+_SHARED_FIELDS: Mapping[str, Field] = {
+    "model": _honoured("a model's id; null, absent or empty: the engine's choice"),
+    "temperature": _honoured("0 to 2; 0 is greedy"),
+    "top_p": _honoured("above 0, at most 1"),
+    "top_k": _honoured("0 and -1: off"),
+    "min_p": _honoured("0 to 1; 0: off"),
+    "repetition_penalty": _honoured("above 0, at most 10; 1: off"),
+    "repeat_penalty": _honoured("another name for repetition_penalty, which wins"),
+    "presence_penalty": _honoured("-2 to 2"),
+    "frequency_penalty": _honoured("-2 to 2"),
+    "logit_bias": _honoured("token id (a string of digits) to -100 … 100"),
+    "seed": _honoured("any signed or unsigned 64-bit number"),
+    "stop": _honoured("a string or a list of up to 64, none of them empty"),
+    "max_tokens": _honoured("at least 1; null, absent and -1: to the end of the context"),
+    "max_completion_tokens": _honoured("as max_tokens, and wins over it"),
+    "n": _honoured("1 to 128 answers for each prompt"),
+    "stream": _honoured("server-sent events"),
+    "stream_options": _honoured(
+        "include_usage adds a usage chunk; include_obfuscation has no use on a local server; "
+        "without stream the options mean nothing and do no harm"
+    ),
+    "response_format": _refused("only {'type': 'text'} and null: other formats aren't enforced"),
+    "user": _ignored("nobody is billed or watched"),
+}
+
+CHAT_FIELDS: Mapping[str, Field] = {
+    **_SHARED_FIELDS,
+    "messages": _honoured("roles system, developer, user, assistant, tool, function; text parts"),
+    "logprobs": _honoured("true: with the log-probabilities of the answer's tokens"),
+    "top_logprobs": _honoured("0 to 20 alternatives for each token; needs logprobs"),
+    "reasoning_effort": _honoured(
+        "goes to the chat template, which may know it; 'none' also sets enable_thinking to false"
+    ),
+    "chat_template_kwargs": _honoured("names for the chat template, such as enable_thinking"),
+    "tools": _refused("unless null, empty, or tool_choice is 'none'"),
+    "tool_choice": _refused("a required or named tool; null, 'none' and 'auto' do no harm"),
+    "functions": _refused("the older name of tools; unless function_call is 'none'"),
+    "function_call": _refused("a named function; null, 'none' and 'auto' do no harm"),
+    "modalities": _refused("anything but ['text']"),
+    "audio": _refused("answers are text"),
+    "moderation": _refused("no moderation model runs here"),
+    "web_search_options": _refused("the server doesn't reach the web"),
+    "chat_template": _refused("a client's template is a program; only the model's own runs"),
+    "parallel_tool_calls": _ignored("a limit on tool calls, of which there are none"),
+    "prediction": _ignored("a hint that can only make an answer faster"),
+    "verbosity": _ignored("a wish that open models don't know"),
+    "metadata": _ignored("nothing is stored"),
+    "store": _ignored("nothing is stored"),
+    "service_tier": _ignored("there is one tier"),
+    "prompt_cache_key": _ignored("shared prefixes are found by their tokens"),
+    "prompt_cache_options": _ignored("shared prefixes are found by their tokens"),
+    "prompt_cache_retention": _ignored("the cache's budget decides"),
+    "safety_identifier": _ignored("nobody is watched"),
+}
+
+# Some clients send the Responses API's shape to the chat endpoint and expect a chat answer. These
+# names count only where ``messages`` is absent; beside it they are unknown fields.
+RESPONSES_FIELDS: Mapping[str, Field] = {
+    "input": _honoured("a string, or items: messages, function calls and their outputs"),
+    "instructions": _honoured("a system message before the input"),
+    "max_output_tokens": _honoured("as max_tokens, which wins over it"),
+    "reasoning": _honoured("its effort, as reasoning_effort, which wins over it"),
+    "text": _refused("any format but text"),
+    "previous_response_id": _refused("answers aren't kept"),
+    "conversation": _refused("conversations aren't kept"),
+}
+
+COMPLETION_FIELDS: Mapping[str, Field] = {
+    **_SHARED_FIELDS,
+    "prompt": _honoured("text, token ids, or a list of either; none of them empty"),
+    "suffix": _honoured("the text after the gap; the model must know fill-in-the-middle"),
+    "echo": _honoured("the prompt before the answer; not together with logprobs"),
+    "logprobs": _honoured("0 to 20 alternatives for each token, wider than OpenAI's 5"),
+    "best_of": _refused("anything but 1, n and null: answers aren't ranked"),
+}

@@ -1,0 +1,190 @@
+"""Request bodies to `GenerateRequest`: the way in. All that needs no model is checked here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from maxi_mlx.api.openai.decode import decode
+from maxi_mlx.api.openai.input_items import input_messages
+from maxi_mlx.api.openai.messages import messages
+from maxi_mlx.api.openai.prompts import prompts
+from maxi_mlx.api.openai.refusals import refuse_format, refuse_unserved, refuse_unserved_responses
+from maxi_mlx.api.openai.sampling import (
+    check_ranges,
+    check_top_logprobs,
+    max_tokens,
+    sampling_params,
+    shown,
+    stop_strings,
+)
+from maxi_mlx.api.openai.schema import ChatBody, CompletionBody, GenerationBody, ResponsesBody
+from maxi_mlx.core.errors import InvalidRequest
+from maxi_mlx.core.request import ChatPrompt, GenerateRequest
+
+MAX_MODEL_NAME_CHARS = 1024
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+# What rendering a template takes for itself. A client that could set these could send a template,
+# which is a program, or get something else than a prompt back.
+_RESERVED_TEMPLATE_NAMES = frozenset(
+    {"chat_template", "conversation", "messages", "tools", "documents", "template"}
+    | {"add_generation_prompt", "continue_final_message", "tokenize", "tokenizer_kwargs"}
+    | {"padding", "truncation", "max_length", "return_tensors", "return_dict"}
+    | {"return_assistant_tokens_mask", "sanitize_control_tokens", "self"}
+)
+_TEMPLATE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+
+_CHAT = msgspec.json.Decoder(ChatBody)
+_RESPONSES = msgspec.json.Decoder(ResponsesBody)
+_COMPLETION = msgspec.json.Decoder(CompletionBody)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatCall:
+    """A chat completion: what to generate and how to send it."""
+
+    request: GenerateRequest
+    stream: bool
+    include_usage: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionCall:
+    """A text completion: what to generate and how to send it."""
+
+    request: GenerateRequest
+    stream: bool
+    include_usage: bool
+
+
+def parse_chat(body: bytes, *, request_id: str) -> ChatCall:
+    """The call in a body for ``/chat/completions``; raises `InvalidRequest`."""
+    fields = decode(body, _CHAT)
+    _check_shared(fields)
+    limits = {
+        "max_completion_tokens": fields.max_completion_tokens,
+        "max_tokens": fields.max_tokens,
+    }
+    effort = _effort(fields.reasoning_effort, "reasoning_effort")
+    if fields.messages is None and (responses := decode(body, _RESPONSES)).input is not None:
+        refuse_unserved_responses(responses)
+        limits["max_output_tokens"] = responses.max_output_tokens
+        if effort is None and responses.reasoning is not None:
+            effort = _effort(responses.reasoning.effort, "reasoning.effort")
+        turns = input_messages(responses)
+    else:
+        turns = messages(fields.messages)
+    refuse_unserved(fields)
+    request = GenerateRequest(
+        id=request_id,
+        model=fields.model or "",
+        prompts=(
+            ChatPrompt(messages=turns, template_kwargs=_template_kwargs(fields, effort=effort)),
+        ),
+        n=fields.n or 1,
+        max_tokens=max_tokens(limits),
+        stop=stop_strings(fields.stop),
+        sampling=sampling_params(fields),
+        top_logprobs=_chat_logprobs(fields),
+    )
+    return ChatCall(
+        request=request, stream=fields.stream or False, include_usage=_include_usage(fields)
+    )
+
+
+def parse_completion(body: bytes, *, request_id: str) -> CompletionCall:
+    """The call in a body for ``/completions``; raises `InvalidRequest`."""
+    fields = decode(body, _COMPLETION)
+    _check_shared(fields)
+    num_answers = fields.n or 1
+    if fields.best_of not in (None, 1, num_answers):
+        raise InvalidRequest(
+            f"'best_of' must be 1 or equal to 'n' ({num_answers}), not {shown(fields.best_of)}: "
+            "answers are not ranked.",
+            param="best_of",
+        )
+    if fields.logprobs is not None:
+        check_top_logprobs("logprobs", fields.logprobs)
+        if fields.echo:
+            raise InvalidRequest(
+                "'echo' together with 'logprobs' is not served: the prompt's tokens have no "
+                "log-probabilities here. Leave one of them out.",
+                param="echo",
+            )
+    request = GenerateRequest(
+        id=request_id,
+        model=fields.model or "",
+        prompts=prompts(fields.prompt, suffix=fields.suffix, num_answers=num_answers),
+        n=num_answers,
+        max_tokens=max_tokens(
+            {
+                "max_completion_tokens": fields.max_completion_tokens,
+                "max_tokens": fields.max_tokens,
+            }
+        ),
+        stop=stop_strings(fields.stop),
+        sampling=sampling_params(fields),
+        top_logprobs=fields.logprobs,
+        echo=fields.echo or False,
+    )
+    return CompletionCall(
+        request=request, stream=fields.stream or False, include_usage=_include_usage(fields)
+    )
+
+
+def _check_shared(fields: GenerationBody) -> None:
+    if fields.model is not None and len(fields.model) > MAX_MODEL_NAME_CHARS:
+        raise InvalidRequest(
+            f"'model' has {len(fields.model)} characters; a name has at most "
+            f"{MAX_MODEL_NAME_CHARS}.",
+            param="model",
+        )
+    check_ranges(fields)
+    refuse_format(fields.response_format, "response_format")
+
+
+def _include_usage(fields: GenerationBody) -> bool:
+    # Many clients send the options whether they stream or not; a whole answer has its usage anyway.
+    options = fields.stream_options
+    return bool(fields.stream and options is not None and options.include_usage)
+
+
+def _chat_logprobs(fields: ChatBody) -> int | None:
+    if fields.top_logprobs is not None:
+        check_top_logprobs("top_logprobs", fields.top_logprobs)
+    if fields.logprobs:
+        return fields.top_logprobs or 0
+    if fields.top_logprobs:
+        raise InvalidRequest("'top_logprobs' needs 'logprobs': true.", param="top_logprobs")
+    return None
+
+
+def _effort(wire: str | None, param: str) -> str | None:
+    if wire is not None and wire not in EFFORTS:
+        raise InvalidRequest(
+            f"'{param}' must be one of {', '.join(EFFORTS)}, not {wire[:40]!r}.", param=param
+        )
+    return wire
+
+
+def _template_kwargs(fields: ChatBody, *, effort: str | None) -> Mapping[str, Any]:
+    """The names for the chat template; what the client put there itself wins over the effort."""
+    kwargs: dict[str, Any] = {}
+    if effort is not None:
+        kwargs["reasoning_effort"] = effort
+        if effort == "none":  # most templates know a switch, not a scale
+            kwargs["enable_thinking"] = False
+    for name, value in (fields.chat_template_kwargs or {}).items():
+        if name in _RESERVED_TEMPLATE_NAMES or not _TEMPLATE_NAME.fullmatch(name):
+            raise InvalidRequest(
+                f"'chat_template_kwargs' may not set {name[:40]!r}; it takes names that the "
+                "model's template knows, such as 'enable_thinking'.",
+                param=f"chat_template_kwargs.{name[:40]}",
+            )
+        kwargs[name] = value
+    return kwargs

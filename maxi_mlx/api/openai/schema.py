@@ -1,0 +1,140 @@
+"""The request bodies as they come over the wire: names and JSON types, no meaning.
+
+Every optional field may be null, and a field that isn't here is skipped unread. What the fields
+mean, and which of them are refused, is in `fields`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class ContentPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a message. Media are skipped, not decoded: they are refused by their type."""
+
+    type: str | None = None
+    text: str | None = None
+    refusal: str | None = None
+
+
+Content = str | list[ContentPart] | None
+
+
+class FunctionCall(msgspec.Struct, frozen=True, kw_only=True):
+    """Arguments should be JSON text; some clients send the object itself."""
+
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class CustomCall(msgspec.Struct, frozen=True, kw_only=True):
+    name: str | None = None
+    input: str | None = None
+
+
+class ToolCallItem(msgspec.Struct, frozen=True, kw_only=True):
+    id: str | None = None
+    function: FunctionCall | None = None
+    custom: CustomCall | None = None
+
+
+class MessageItem(msgspec.Struct, frozen=True, kw_only=True):
+    role: str | None = None
+    content: Content = None
+    name: str | None = None
+    refusal: str | None = None
+    audio: Any = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ToolCallItem] | None = None
+    tool_call_id: str | None = None
+    function_call: FunctionCall | None = None
+
+
+class InputItem(MessageItem, frozen=True, kw_only=True):
+    """An item of the Responses API's ``input``: a message, or a call or its result."""
+
+    type: str | None = None
+    call_id: str | None = None
+    arguments: str | dict[str, Any] | None = None
+    output: Content = None
+
+
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+    include_usage: bool | None = None
+
+
+class Format(msgspec.Struct, frozen=True, kw_only=True):
+    type: str | None = None
+
+
+class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
+    format: Format | None = None
+
+
+class ReasoningOptions(msgspec.Struct, frozen=True, kw_only=True):
+    effort: str | None = None
+
+
+class GenerationBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What the two endpoints share."""
+
+    model: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    repeat_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    n: int | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    response_format: Format | None = None
+
+
+class ChatBody(GenerationBody, frozen=True, kw_only=True):
+    messages: list[MessageItem] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    reasoning_effort: str | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template: Any = None
+
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    functions: list[Any] | None = None
+    function_call: Any = None
+    modalities: list[str] | None = None
+    audio: Any = None
+    moderation: Any = None
+    web_search_options: Any = None
+
+
+class ResponsesBody(ChatBody, frozen=True, kw_only=True):
+    """The Responses API's names, which some clients send to the chat endpoint. Read only where
+    ``messages`` is absent, so that beside messages they are unknown fields like any other."""
+
+    input: str | list[InputItem] | None = None
+    instructions: str | None = None
+    max_output_tokens: int | None = None
+    reasoning: ReasoningOptions | None = None
+    text: TextOptions | None = None
+    previous_response_id: Any = None
+    conversation: Any = None
+
+
+class CompletionBody(GenerationBody, frozen=True, kw_only=True):
+    prompt: str | list[str | int | list[int]] | None = None
+    suffix: str | None = None
+    echo: bool | None = None
+    logprobs: int | None = None
+    best_of: int | None = None

@@ -1,0 +1,208 @@
+"""The catalog: every model under the roots, kept up to date, found by any of its names.
+
+Owns what is known of the folders; any thread may ask, a lock lets in one at a time. Blocks on the
+file system. Does not know what serves a model.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from maxi_mlx.catalog.classification import Classification, classify, files_read
+from maxi_mlx.catalog.folders import FolderReader, Stamp, is_settled, stamp_of
+from maxi_mlx.catalog.names import NameIndex, Naming, assign_ids, printable
+from maxi_mlx.catalog.places import Place, Sighting, look_again, sightings
+from maxi_mlx.catalog.roots import Root, default_roots, home_models_dir
+from maxi_mlx.core.errors import ModelNotFound
+from maxi_mlx.core.models import ModelEntry
+
+__all__ = ["Catalog", "Root", "default_roots", "home_models_dir"]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A folder's state, as far as its classification goes: equal states classify alike."""
+
+    files: frozenset[str]
+    folders: tuple[str, ...]
+    dangling: frozenset[str]
+    num_partial: int
+    stamps: tuple[Stamp | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What was found at one place, and by which other names it was reached."""
+
+    place: Place
+    state: _State
+    classification: Classification | None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Inventory:
+    """The result of one scan. The three run in step."""
+
+    records: tuple[_Record, ...]
+    entries: tuple[ModelEntry, ...]
+    index: NameIndex
+
+
+class Catalog:
+    """All models under ``roots``. A model of an earlier root goes before its namesakes."""
+
+    def __init__(self, roots: Sequence[Root]) -> None:
+        self._roots = tuple(roots)
+        self._lock = threading.Lock()
+        self._reader = FolderReader()
+        self._records: dict[str, _Record] = {}  # settled ones, by path
+        self._inventory: _Inventory | None = None
+
+    def entries(self) -> tuple[ModelEntry, ...]:
+        """What there is now. Only what changed since the last call is read again."""
+        with self._lock:
+            return self._scan().entries
+
+    def find(self, name: str) -> ModelEntry:
+        """The model that a client means by ``name``, servable or not. Raises ModelNotFound."""
+        with self._lock:
+            entry = self._find_unchanged(name)
+            if entry is not None:
+                return entry
+            inventory = self._scan()
+        place = inventory.index.find(name)
+        if place is None:
+            raise _not_found(name, inventory)
+        return inventory.entries[place]
+
+    def _find_unchanged(self, name: str) -> ModelEntry | None:
+        """The answer of the last scan, if it still holds: spares a request the walk."""
+        if self._inventory is None:
+            return None
+        place = self._inventory.index.find(name)
+        if place is None or self._inventory.entries[place].problem is not None:
+            return None
+        record = self._inventory.records[place]
+        sighting = look_again(record.place, self._reader)
+        if sighting is None or sighting.place.path != record.place.path:
+            return None
+        if _state(sighting) != (record.state, True):
+            return None
+        return self._inventory.entries[place]
+
+    def _scan(self) -> _Inventory:
+        found: dict[tuple[int, int], _Record] = {}
+        settled: dict[str, _Record] = {}
+        for sighting in sightings(self._roots, self._reader):
+            first = found.get(sighting.listing.identity)
+            if first is not None:
+                found[sighting.listing.identity] = _with_alias(first, sighting.place)
+                continue
+            record, is_final = self._record(sighting)
+            found[sighting.listing.identity] = record
+            if is_final:
+                settled[record.place.path] = record
+        self._records = settled
+        self._reader.forget_unread()
+        models = tuple(record for record in found.values() if record.classification is not None)
+        if self._inventory is None or self._inventory.records != models:
+            self._inventory = _inventory(models)
+        return self._inventory
+
+    def _record(self, sighting: Sighting) -> tuple[_Record, bool]:
+        place = sighting.place
+        state, is_final = _state(sighting)
+        known = self._records.get(place.path)
+        if known is not None and known.state == state and known.place == place:
+            return known, is_final
+        classification = classify(
+            Path(place.path),
+            sighting.listing,
+            name=place.name,
+            num_partial=sighting.num_partial,
+        )
+        return _Record(place, state, classification), is_final
+
+
+def _state(sighting: Sighting) -> tuple[_State, bool]:
+    """The state, and whether it is old enough to be told from the next one by its times."""
+    stamps: list[Stamp | None] = []
+    is_final = True
+    for name in files_read(sighting.listing):
+        try:
+            status = os.stat(f"{sighting.place.path}/{name}")
+        except OSError:  # deleted since it was listed
+            stamps.append(None)
+        else:
+            stamps.append(stamp_of(status))
+            is_final = is_final and is_settled(status)
+    listing = sighting.listing
+    state = _State(
+        listing.files, listing.folders, listing.dangling, sighting.num_partial, tuple(stamps)
+    )
+    return state, is_final
+
+
+def _with_alias(record: _Record, place: Place) -> _Record:
+    names = (place.name, *((f"{place.org}/{place.name}",) if place.org else ()))
+    return replace(record, aliases=(*record.aliases, *names))
+
+
+def _inventory(records: tuple[_Record, ...]) -> _Inventory:
+    models = [(record, record.classification) for record in records if record.classification]
+    namings = [_naming(record, found) for record, found in models]
+    ids = assign_ids(namings)
+    entries = tuple(
+        _entry(id, naming, record.place, found)
+        for id, naming, (record, found) in zip(ids, namings, models, strict=True)
+    )
+    return _Inventory(records, entries, NameIndex(ids, namings))
+
+
+def _naming(record: _Record, found: Classification) -> Naming:
+    place = record.place
+    paths = [place.path, os.path.realpath(place.path)]
+    if place.repository is not None:
+        paths.append(place.repository)
+    return Naming(
+        name=printable(place.name),
+        org=printable(place.org) if place.org else None,
+        label=printable(os.path.basename(place.root.source.rstrip("/"))),
+        paths=tuple(dict.fromkeys(paths)),
+        aliases=tuple(map(printable, record.aliases)),
+        is_servable=found.problem is None,
+    )
+
+
+def _entry(id: str, naming: Naming, place: Place, found: Classification) -> ModelEntry:
+    return ModelEntry(
+        id=id,
+        path=Path(place.path),
+        kind=found.kind,
+        org_name=naming.full_name if naming.org else None,
+        source=printable(place.root.source),
+        model_type=found.model_type,
+        architecture=found.architecture,
+        weight_bytes=found.weight_bytes,
+        quantization=found.quantization,
+        context_length=found.context_length,
+        created=found.created,
+        problem=found.problem,
+    )
+
+
+def _not_found(name: str, inventory: _Inventory) -> ModelNotFound:
+    if inventory.entries:
+        nearest = ", ".join(map(repr, inventory.index.nearest(name)))
+        advice = f"The nearest here: {nearest}. `maxi-mlx list` and GET /v1/models name all."
+    else:
+        advice = (
+            "There are no models on this machine yet: get one with `maxi-mlx pull smollm2`, or "
+            "start the server with --model-dir and the folder that holds your MLX models."
+        )
+    return ModelNotFound(f"The model {printable(name)!r} was not found. {advice}", param="model")

@@ -1,0 +1,154 @@
+"""Classifies one folder from its files: what model it holds and what keeps it from being served.
+
+Opens config.json, tokenizer_config.json, the weights' headers and their index, nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maxi_mlx.catalog.architectures import is_supported
+from maxi_mlx.catalog.folders import Listing
+from maxi_mlx.catalog.kinds import architectures_of, kind_of, model_type_of
+from maxi_mlx.catalog.model_config import context_length, quantization
+from maxi_mlx.catalog.model_files import BrokenFile, read_object
+from maxi_mlx.catalog.names import printable
+from maxi_mlx.catalog.problems import (
+    WEIGHTS_PREFIX,
+    Findings,
+    problem_of,
+    problem_without_config,
+)
+from maxi_mlx.catalog.weights import read_weights
+from maxi_mlx.core.models import ModelKind
+
+CONFIG = "config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+
+# In the config of mlx-whisper's conversions, some of which name no model type.
+_WHISPER_KEY = "n_mels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classification:
+    """The part of a ModelEntry that the folder's own files decide."""
+
+    kind: ModelKind
+    model_type: str | None = None
+    architecture: str | None = None
+    weight_bytes: int = 0
+    quantization: str | None = None
+    context_length: int | None = None
+    created: int = 0
+    problem: str | None = None
+
+
+def files_read(listing: Listing) -> list[str]:
+    """The files whose content, not only their presence, a classification depends on."""
+    return [
+        name
+        for name in sorted(listing.files)
+        if name in (CONFIG, TOKENIZER_CONFIG)
+        or name.endswith((".safetensors", ".safetensors.index.json"))
+    ]
+
+
+def classify(
+    folder: Path, listing: Listing, *, name: str, num_partial: int
+) -> Classification | None:
+    """None where the folder holds no model at all, only some other program's config.json."""
+    created = _newest(folder, files_read(listing))
+    if CONFIG not in listing.files:
+        problem = problem_without_config(listing, num_partial=num_partial)
+        if problem is None:
+            return None
+        return Classification(kind="unknown", created=created, problem=problem)
+    try:
+        config = read_object(folder / CONFIG)
+    except BrokenFile as error:
+        return Classification(kind="unknown", created=created, problem=f"{CONFIG} {error}")
+    if not _speaks_of_a_model(config) and not _weight_names(listing):
+        return None
+    found = _look(folder, listing, config, name=name, num_partial=num_partial)
+    tokenizer_config = found.tokenizer_config
+    return Classification(
+        kind=found.kind,
+        model_type=found.model_type and printable(found.model_type),
+        architecture=printable(found.architectures[0]) if found.architectures else None,
+        weight_bytes=found.weights.num_bytes,
+        quantization=quantization(config),
+        context_length=context_length(
+            config, {} if isinstance(tokenizer_config, BrokenFile) else tokenizer_config
+        ),
+        created=created,
+        problem=problem_of(found),
+    )
+
+
+def _look(
+    folder: Path, listing: Listing, config: Mapping[str, Any], *, name: str, num_partial: int
+) -> Findings:
+    weight_names = _weight_names(listing)
+    weights = read_weights(folder, weight_names)
+    architectures = architectures_of(config)
+    model_type = model_type_of(config)
+    supported = model_type is not None and is_supported(model_type, architectures)
+    return Findings(
+        folder=folder,
+        listing=listing,
+        num_partial=num_partial,
+        config=config,
+        tokenizer_config=_tokenizer_config(folder, listing),
+        weights=weights,
+        weight_names=weight_names,
+        kind=kind_of(
+            config,
+            name=name,
+            names={*listing.files, *listing.folders},
+            tensors=weights.tensor_bytes,
+            is_supported=supported,
+        ),
+        model_type=model_type,
+        architectures=architectures,
+        is_supported=supported,
+    )
+
+
+def _speaks_of_a_model(config: Mapping[str, Any]) -> bool:
+    return (
+        model_type_of(config) is not None
+        or bool(architectures_of(config))
+        or _WHISPER_KEY in config
+    )
+
+
+def _weight_names(listing: Listing) -> tuple[str, ...]:
+    """The files that a loader takes: model*.safetensors, or whatever there is without them."""
+    every = sorted(name for name in listing.files if name.endswith(".safetensors"))
+    main = [name for name in every if name.startswith(WEIGHTS_PREFIX)]
+    return tuple(main or every)
+
+
+def _tokenizer_config(folder: Path, listing: Listing) -> Mapping[str, Any] | BrokenFile:
+    if TOKENIZER_CONFIG not in listing.files:
+        return {}
+    try:
+        return read_object(folder / TOKENIZER_CONFIG)
+    except BrokenFile as error:
+        return error
+
+
+def _newest(folder: Path, names: Iterable[str]) -> int:
+    times = [_modified(folder / name) for name in names] or [_modified(folder)]
+    return int(max(times))
+
+
+def _modified(path: Path) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:  # deleted since it was listed
+        return 0.0

@@ -1,0 +1,30 @@
+"""One process at a time. The lock is the kernel's, so a killed process leaves none behind."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from maxi_mlx.catalog.pull.progress import Progress
+
+
+@contextlib.contextmanager
+def locked(path: Path, progress: Progress) -> Iterator[int]:
+    """Hold the lock file at ``path``, waiting for another process if there is one.
+
+    Yields the descriptor. A child that inherits it keeps the lock for as long as it lives, even
+    where its parent is killed. The file stays: removing it would let two processes hold two locks.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress.say("Another maxi-mlx is fetching this model already; waiting for it to end.")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,97 @@
+"""The ``maxi-mlx`` command: finds the subcommand's file, and turns what goes wrong into one line.
+
+A subcommand's module is imported only when it runs, so that ``--help`` waits for nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from maxi_mlx import __version__
+from maxi_mlx.core.errors import MaxiError
+
+PROGRAM = "maxi-mlx"
+EXIT_SETUP = 2  # something about the command line or this machine; nothing was done
+EXIT_INTERRUPTED = 130  # as shells have it for Ctrl-C
+
+# name: (where its click command is, the line in `maxi-mlx --help`)
+COMMANDS = {
+    "serve": ("maxi_mlx.cli.serve:serve", "Answer OpenAI's API with the models on this machine."),
+    "list": ("maxi_mlx.cli.list:list_models", "Show the models found, and what can't be served."),
+    "pull": ("maxi_mlx.cli.pull:pull", "Fetch a small model to begin with."),
+    "doctor": ("maxi_mlx.cli.doctor:doctor", "Say what this machine has, and mend what is wrong."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are run."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name][0].split(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            known = ", ".join(COMMANDS)
+            raise click.UsageError(f"no such command '{args[0]}'; there are {known}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+def commands() -> None:
+    """One local endpoint for the MLX models on this machine.
+
+    Begin with `maxi-mlx serve`; where there is no model yet, `maxi-mlx pull smollm2` fetches a
+    small one.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    try:
+        code = commands.main(arguments, prog_name=PROGRAM, standalone_mode=False)
+    except MaxiError as error:
+        fail(error.message)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(EXIT_SETUP)
+    except click.ClickException as error:
+        fail(_usage(error))
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has enough. Python's own flush at exit must not raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(message: str) -> NoReturn:
+    """One line on stderr, and the exit code for it."""
+    click.echo(f"{PROGRAM}: {' '.join(message.split())}", err=True)
+    sys.exit(EXIT_SETUP)
+
+
+def _usage(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f" (see {context.command_path} --help)" if context else ""
+    return f"{error.format_message()}{hint}"

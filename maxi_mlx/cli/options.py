@@ -1,0 +1,105 @@
+"""The command line's options for settings, one spelling for all commands that have them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from maxi_mlx.catalog.roots import home_models_dir
+from maxi_mlx.cli import configuration
+from maxi_mlx.cli.configuration import PARAMETERS, Parameter
+from maxi_mlx.core.errors import SetupError
+from maxi_mlx.core.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# parameter: (what stands for the value in --help, what it does)
+_HELP = {
+    "host": (
+        "ADDRESS",
+        f"Address to listen on ({DEFAULT_HOST}). Others than this machine's own let the network "
+        "in: set an API key.",
+    ),
+    "port": ("PORT", f"Port to listen on ({DEFAULT_PORT}); 0 takes any free one."),
+    "model_dir": ("FOLDER", "Look for models here as well. Can be given several times."),
+    "model": ("NAME", "Load this model at start."),
+    "fallback_model": ("NAME", "Answer with this model where a request names an unknown one."),
+    "backend": ("auto|metal|cuda|cpu", "What to compute on (auto: the fastest there is)."),
+    "strategy": (
+        "latency|balanced|throughput|memory",
+        "What to favour when several requests run: short gaps between tokens, a middle way "
+        "(balanced, the default), most tokens in all, or little memory.",
+    ),
+    "api_key": (
+        "KEY",
+        "Refuse requests without this key. Can be given several times. Other users of this machine "
+        "can see it in ps; MAXI_MLX_API_KEY and --api-key-file hide it.",
+    ),
+    "api_key_file": ("FILE", "The same with the keys in a file, one a line."),
+    "cors": (
+        "[ORIGIN]",
+        "Let web pages of this origin in; every page without ORIGIN. Can be given several times.",
+    ),
+    "tls_cert": ("FILE", "Serve https with this certificate (PEM)."),
+    "tls_key": ("FILE", "The certificate's private key, where it is a file of its own."),
+    "log_level": ("debug|info|warning|error", "How much to log (info)."),
+    "log_format": ("text|json", "Log for people, or one JSON object a line (text)."),
+    "drain_timeout": ("SECONDS", "How long running answers may go on after Ctrl-C (30)."),
+    "max_body_size": ("SIZE", "Refuse requests larger than this (256MB)."),
+}
+
+
+def settings_options(*names: str) -> Callable[[Command], Command]:
+    """Adds the options for these parameters, or for all, and --config."""
+    chosen = [p for p in PARAMETERS if not names or p.name in names]
+
+    def decorate(command: Command) -> Command:
+        config = click.option(
+            "--config",
+            metavar="FILE",
+            help="Settings in TOML (~/.maxi-mlx/config.toml where it exists). Flags beat the "
+            "environment (MAXI_MLX_PORT, …), the environment beats the file.",
+        )
+        command = config(command)
+        for parameter in reversed(chosen):
+            command = _option(parameter)(command)
+        return command
+
+    return decorate
+
+
+def settings_of(flags: dict[str, Any]) -> Settings:
+    """The settings, of the flags that `settings_options` gave to a command."""
+    flags = dict(flags)
+    config = flags.pop("config", None)
+    return configuration.load(
+        flags,
+        config=Path(config).expanduser() if config is not None else None,
+        default_config=home_models_dir().parent / "config.toml",
+    )
+
+
+def check_folders(settings: Settings) -> None:
+    """Raise SetupError for a model folder that was named and isn't there."""
+    source = settings.sources["model_dirs"]
+    for folder in settings.model_dirs:
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist"
+            raise SetupError(f"{source}: {folder} {what}")
+        if not os.access(folder, os.R_OK | os.X_OK):
+            raise SetupError(f"{source}: {folder} may not be read by this user")
+
+
+def _option(parameter: Parameter) -> Callable[[Command], Command]:
+    metavar, text = _HELP[parameter.name]
+    more: dict[str, Any] = {}
+    if parameter.name == "cors":
+        more = {"is_flag": False, "flag_value": "*"}
+    is_list = parameter.separator is not None
+    return click.option(
+        parameter.flag, parameter.name, metavar=metavar, help=text, multiple=is_list, **more
+    )

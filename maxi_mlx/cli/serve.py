@@ -1,0 +1,124 @@
+"""``maxi-mlx serve``: from flags to a running server. Imports little before the port is open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from typing import Any
+
+import click
+
+from maxi_mlx.catalog.catalog import Catalog
+from maxi_mlx.catalog.roots import default_roots
+from maxi_mlx.cli import configuration, logs
+from maxi_mlx.cli.banner import banner, exposure_warning
+from maxi_mlx.cli.options import check_folders, settings_of, settings_options
+from maxi_mlx.cli.terminal import Paint
+from maxi_mlx.core.errors import SetupError
+from maxi_mlx.core.settings import Settings
+from maxi_mlx.engine import device
+from maxi_mlx.engine.device import DeviceInfo
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_MODEL = "smollm2"
+
+
+@click.command()
+@settings_options()
+@click.option(
+    "--pull-default",
+    is_flag=True,
+    help="Where no model is found, fetch a small one first (maxi-mlx pull smollm2).",
+)
+def serve(*, pull_default: bool, **flags: Any) -> None:
+    """Answer OpenAI's API with the models on this machine.
+
+    The first Ctrl-C lets running answers finish, a second one ends at once.
+    """
+    settings = settings_of(flags)
+    logs.configure(settings.log_level, settings.log_format)
+    for sentence in configuration.unknown_variables(os.environ):
+        logger.warning("%s", sentence)
+    check_folders(settings)
+    device.prepare(settings.backend)
+    catalog = Catalog(default_roots(settings.model_dirs))
+    if pull_default and all(entry.problem for entry in catalog.entries()):
+        _pull(DEFAULT_MODEL)
+    for name in filter(None, (settings.model, settings.fallback_model)):
+        _check_model(catalog, name)
+    asyncio.run(_run(settings, catalog))
+
+
+async def _run(settings: Settings, catalog: Catalog) -> None:
+    from maxi_mlx.engine.engine import Engine
+    from maxi_mlx.server.serve import run
+
+    engine = Engine(settings, catalog)
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def start() -> None:
+        await _announce(await address, settings, catalog=catalog)
+        await engine.wait_ready()
+
+    serving = asyncio.create_task(run(settings, engine, catalog, on_ready=address.set_result))
+    starting = asyncio.create_task(start())
+    await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
+    # A server whose engine can't start is no server; one that has ended has nothing to announce.
+    (serving if _failure(starting) else starting).cancel()
+    await asyncio.wait({serving, starting})
+    failure = _failure(starting) or _failure(serving)
+    if failure is not None:
+        raise failure
+
+
+def _failure(task: asyncio.Task[None]) -> BaseException | None:
+    return task.exception() if task.done() and not task.cancelled() else None
+
+
+async def _announce(address: str, settings: Settings, *, catalog: Catalog) -> None:
+    """Say what is served and how to ask for it; looking takes threads, so that /health answers."""
+    entries, info = await asyncio.gather(
+        asyncio.to_thread(catalog.entries), asyncio.to_thread(_describe)
+    )
+    warning = _exposure_warning(settings)
+    if settings.log_format == "json":
+        names = [entry.id for entry in entries if entry.problem is None]
+        fields = {"address": address, "backend": info.backend, "models": names}
+        logger.info("serving", extra={"fields": fields})
+        if warning:
+            logger.warning("%s", warning)
+        return
+    paint = Paint.on(sys.stderr)
+    text = banner(address, entries, info=info, settings=settings, paint=paint)
+    click.echo("\n" + text, err=True, nl=False)
+    if warning:
+        click.echo(paint(warning, "red", bold=True) + "\n", err=True)
+
+
+def _describe() -> DeviceInfo:
+    device.select()
+    return device.describe()
+
+
+def _exposure_warning(settings: Settings) -> str | None:
+    from maxi_mlx.server.origins import is_local_name
+
+    return exposure_warning(settings, is_loopback=is_local_name(settings.host))
+
+
+def _check_model(catalog: Catalog, name: str) -> None:
+    entry = catalog.find(name)
+    if entry.problem is not None:
+        raise SetupError(f"the model {entry.id} ({entry.path}) can't be served: {entry.problem}")
+
+
+def _pull(name: str) -> None:
+    """In a process of its own, as what a conversion takes of memory is then given back."""
+    click.echo(f"No model on this machine yet: maxi-mlx pull {name}", err=True)
+    result = subprocess.run([sys.executable, "-m", "maxi_mlx", "pull", name], check=False)
+    if result.returncode:
+        sys.exit(result.returncode)

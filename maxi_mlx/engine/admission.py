@@ -1,0 +1,96 @@
+"""Turns a checked request into rows for the device thread, once its model is there.
+
+GenerateRequest + token ids ─► PromptJob (one a prompt) ─► Row (one an answer)
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from maxi_mlx.core.errors import DoesNotFit
+from maxi_mlx.core.request import GenerateRequest, SamplingParams
+from maxi_mlx.engine.generation import Generation
+from maxi_mlx.engine.row import PromptJob, Row, RowSampling, draw_key
+from maxi_mlx.text.assembler import Assembler
+from maxi_mlx.text.stop_strings import StopStrings
+
+if TYPE_CHECKING:
+    from maxi_mlx.engine.language_model import LanguageModel
+
+# The room an answer needs at the least to be worth starting, in tokens.
+_ANSWER_TOKENS = 256
+
+
+def check_memory(
+    model: LanguageModel, token_ids: Sequence[Sequence[int]], *, n: int, limit_bytes: int
+) -> None:
+    """Refuses prompts whose caches could not fit even with nothing else running."""
+    budget_bytes = limit_bytes - model.entry.weight_bytes
+    for prompt in token_ids:
+        needed_bytes = model.kv_cost.batch_bytes([len(prompt) + _ANSWER_TOKENS] * n)
+        if needed_bytes > budget_bytes:
+            raise DoesNotFit(
+                f"A prompt of {len(prompt)} tokens with {n} answers needs "
+                f"{needed_bytes / 2**20:.0f} MiB of KV cache on {model.entry.id}, but "
+                f"{max(budget_bytes, 0) / 2**20:.0f} MiB are left beside its weights. Shorten the "
+                "prompt, or ask for fewer answers.",
+                param="messages",
+            )
+
+
+def fill_in_defaults(params: SamplingParams, defaults: Mapping[str, float]) -> RowSampling:
+    """What the request says, else what the model's authors say, else the neutral value."""
+
+    def value(name: str, neutral: float) -> float:
+        asked: float | None = getattr(params, name)
+        return asked if asked is not None else defaults.get(name, neutral)
+
+    return RowSampling(
+        temperature=value("temperature", 1.0),
+        top_p=value("top_p", 1.0),
+        top_k=int(value("top_k", 0)),
+        min_p=value("min_p", 0.0),
+        repetition_penalty=value("repetition_penalty", 1.0),
+        presence_penalty=params.presence_penalty,
+        frequency_penalty=params.frequency_penalty,
+        logit_bias=params.logit_bias,
+        seed=params.seed if params.seed is not None else secrets.randbits(64),
+    )
+
+
+def make_jobs(
+    request: GenerateRequest,
+    model: LanguageModel,
+    token_ids: Sequence[Sequence[int]],
+    generation: Generation,
+) -> list[PromptJob]:
+    """The rows of a request, each known to the generation that will read its tokens."""
+    sampling = fill_in_defaults(request.sampling, model.sampling_defaults)
+    stops = StopStrings(request.stop)
+    jobs = []
+    for index, prompt in enumerate(token_ids):
+        room = model.context_length - len(prompt)
+        max_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
+        rows = []
+        for choice in range(index * request.n, (index + 1) * request.n):
+            row = Row(
+                mailbox=generation.mailbox,
+                choice=choice,
+                sampling=sampling,
+                key=draw_key(sampling.seed, choice),
+                max_tokens=max_tokens,
+                end_ids=model.end_ids,
+                top_logprobs=request.top_logprobs,
+            )
+            assembler = Assembler(
+                model.vocabulary,
+                stops,
+                choice=choice,
+                strip_first_space=request.is_chat,
+            )
+            generation.add(row, assembler)
+            rows.append(row)
+        jobs.append(PromptJob(token_ids=prompt, rows=rows))
+    return jobs

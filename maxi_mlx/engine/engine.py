@@ -1,0 +1,269 @@
+"""The engine's door: takes a request, answers with events. Knows nothing of HTTP.
+
+Importing this module does not import MLX; the device thread does, once it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from maxi_mlx.catalog.catalog import Catalog
+from maxi_mlx.core.errors import (
+    InvalidRequest,
+    MaxiError,
+    ModelNotFound,
+    Overloaded,
+    Unavailable,
+)
+from maxi_mlx.core.events import Event, Started, TextDelta
+from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.core.request import GenerateRequest, TextPrompt
+from maxi_mlx.core.settings import Settings
+from maxi_mlx.engine.admission import check_memory, make_jobs
+from maxi_mlx.engine.device_thread import DeviceThread
+from maxi_mlx.engine.generation import Generation
+from maxi_mlx.engine.mailbox import Mailbox
+from maxi_mlx.engine.model_pool import LoadedModelHandle, ModelPool
+from maxi_mlx.engine.row import PromptJob
+from maxi_mlx.engine.status import EngineState, EngineStatus, LoadedModel
+
+logger = logging.getLogger(__name__)
+
+_ANY_MODEL = ("", "default")
+
+
+class Engine:
+    """Owns the device thread and the model pool. All methods run on the event loop."""
+
+    def __init__(self, settings: Settings, catalog: Catalog) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._device = DeviceThread(settings.backend, memory_share=settings.scheduler.memory_share)
+        self._pool = ModelPool(self._device, settings.scheduler)
+        self._preparing: asyncio.Task[None] | None = None
+        self._loading_first: asyncio.Task[None] | None = None
+        self._fault: str | None = None
+        self._draining = False
+        self._num_active = 0
+        self._num_waiting = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def start(self) -> None:
+        """Starts the device thread; MLX and ``settings.model`` come in the background."""
+        self._device.start(asyncio.get_running_loop())
+        self._preparing = asyncio.create_task(self._device.prepare())
+        self._loading_first = asyncio.create_task(self._load_first())
+
+    async def wait_ready(self) -> None:
+        """Waits until MLX is there and ``settings.model`` is loaded. Raises what prevented it."""
+        assert self._loading_first is not None, "the engine was not started"
+        await asyncio.shield(self._loading_first)
+
+    async def _load_first(self) -> None:
+        assert self._preparing is not None
+        try:
+            await asyncio.shield(self._preparing)
+            if self._settings.model is not None:
+                async with self._pool.lend(await self._resolve(self._settings.model)):
+                    pass
+        except Exception as error:
+            self._fault = error.message if isinstance(error, MaxiError) else repr(error)
+            raise
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Refuses new requests and waits for the running ones; False if time ran out."""
+        self._draining = True
+        try:
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        self._draining = True
+        tasks = [task for task in (self._preparing, self._loading_first) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._pool.close()
+        await self._device.stop()
+
+    def status(self) -> EngineStatus:
+        reading = self._device.reading
+        loaded = []
+        for slot in self._pool.slots:
+            figures = reading.models.get(slot.entry.id)
+            loaded.append(
+                LoadedModel(
+                    id=slot.entry.id,
+                    state="ready" if slot.is_ready else "loading",
+                    weight_bytes=slot.entry.weight_bytes,
+                    context_length=slot.entry.context_length or 0,
+                    num_running=figures.num_running if figures else 0,
+                    kv_cache_bytes=figures.kv_cache_bytes if figures else 0,
+                )
+            )
+        faults = [figures.fault for figures in reading.models.values() if figures.fault]
+        return EngineStatus(
+            state=self._state(),
+            fault=self._fault or reading.fault or (faults[0] if faults else None),
+            num_running=self._num_active - self._num_waiting,
+            num_waiting=self._num_waiting,
+            loaded=tuple(loaded),
+            kv_cache_bytes=sum(f.kv_cache_bytes for f in reading.models.values()),
+            memory=reading.memory,
+        )
+
+    def _state(self) -> EngineState:
+        if self._draining:
+            return "draining"
+        if self._fault is not None:
+            return "failed"
+        if self._loading_first is None or not self._loading_first.done():
+            return "starting"
+        return "ready"
+
+    # -- generating --------------------------------------------------------------------------
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
+        """Answers a request: `Started` first, `Completed` or `Failed` last.
+
+        Raises a MaxiError before the first event when the request is refused. Closing the
+        iterator frees the request's rows at the next step.
+        """
+        arrived_s = time.monotonic()
+        self._check_door()
+        waiting = True
+        self._num_active += 1
+        self._num_waiting += 1
+        self._idle.clear()
+
+        def begin() -> None:
+            nonlocal waiting
+            waiting = False
+            self._num_waiting -= 1
+
+        try:
+            entry = await self._resolve(request.model)
+            await self._wait_prepared()
+            async with self._pool.lend(entry) as handle:
+                run = self._run(request, handle, arrived_s=arrived_s, on_begin=begin)
+                async with aclosing(run):
+                    async for event in run:
+                        yield event
+        finally:
+            self._num_active -= 1
+            if waiting:
+                self._num_waiting -= 1
+            if not self._num_active:
+                self._idle.set()
+
+    async def _run(
+        self,
+        request: GenerateRequest,
+        handle: LoadedModelHandle,
+        *,
+        arrived_s: float,
+        on_begin: Callable[[], None],
+    ) -> AsyncGenerator[Event, None]:
+        model = handle.model
+        token_ids = await asyncio.to_thread(handle.prompts.build, request)
+        check_memory(model, token_ids, n=request.n, limit_bytes=self._device.limit_bytes)
+        generation = Generation(
+            mailbox=Mailbox(),
+            vocabulary=model.vocabulary,
+            prompt_tokens=sum(map(len, token_ids)),
+            arrived_s=arrived_s,
+            on_begin=on_begin,
+        )
+        jobs = make_jobs(request, model, token_ids, generation)
+        yield Started(model.entry.id, generation.prompt_tokens)
+        if request.echo:
+            for job, prompt in zip(jobs, request.prompts, strict=True):
+                if isinstance(prompt, TextPrompt):
+                    text = prompt.text
+                else:
+                    text = model.vocabulary.text(job.token_ids)
+                for row in job.rows:
+                    yield TextDelta(row.choice, text)
+        events = generation.events()
+        try:
+            self._device.post(lambda: _submit(handle, jobs))
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+        finally:
+            for job in jobs:
+                job.cancel()
+            self._device.wake()
+
+    def _check_door(self) -> None:
+        if self._draining:
+            raise Unavailable("The server is shutting down and takes no new requests.")
+        most = self._settings.scheduler.max_waiting_requests
+        if self._num_waiting >= most:
+            raise Overloaded(
+                f"{self._num_waiting} requests are waiting already, and {most} may. Try again in "
+                "a moment."
+            )
+
+    async def _wait_prepared(self) -> None:
+        """Until MLX is imported. A machine without it answers every request with the reason."""
+        assert self._preparing is not None, "the engine was not started"
+        try:
+            await asyncio.shield(self._preparing)
+        except MaxiError as error:
+            raise Unavailable(error.message) from error
+
+    # -- names -------------------------------------------------------------------------------
+
+    async def _resolve(self, name: str) -> ModelEntry:
+        """The model that a request means; ``""`` and ``default`` mean the one in use."""
+        if name.strip().lower() in _ANY_MODEL:
+            entry = await self._any_model()
+        else:
+            entry = await self._find(name)
+        if entry.problem is not None:
+            raise InvalidRequest(f"{entry.id} can't be served: {entry.problem}", param="model")
+        if entry.kind not in ("language", "vision"):
+            raise InvalidRequest(
+                f"{entry.id} is a model for {entry.kind}, not one that writes text.", param="model"
+            )
+        return entry
+
+    async def _find(self, name: str) -> ModelEntry:
+        try:
+            return await asyncio.to_thread(self._catalog.find, name)
+        except ModelNotFound:
+            if self._settings.fallback_model is None:
+                raise
+        return await asyncio.to_thread(self._catalog.find, self._settings.fallback_model)
+
+    async def _any_model(self) -> ModelEntry:
+        if self._settings.model is not None:
+            return await asyncio.to_thread(self._catalog.find, self._settings.model)
+        if self._pool.latest is not None:
+            return self._pool.latest
+        if self._settings.fallback_model is not None:
+            return await asyncio.to_thread(self._catalog.find, self._settings.fallback_model)
+        entries = await asyncio.to_thread(self._catalog.entries)
+        servable = [entry for entry in entries if entry.problem is None]
+        if len(servable) == 1:
+            return servable[0]
+        names = ", ".join(entry.id for entry in servable[:5])
+        raise ModelNotFound(
+            "The request names no model, and "
+            + (f"there are several: {names}." if servable else "none is installed.")
+            + " Name one in the field model.",
+            param="model",
+        )
+
+
+def _submit(handle: LoadedModelHandle, jobs: list[PromptJob]) -> None:
+    for job in jobs:
+        handle.scheduler.submit(job)

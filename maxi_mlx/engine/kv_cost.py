@@ -1,0 +1,71 @@
+"""What a row's cache takes in memory, measured on one real row.
+
+Growing caches cost a number of bytes a token, sliding windows the same up to their window,
+recurrent states a fixed size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# What mlx-lm's caches grow by, in tokens; a row of one token has this much.
+_GROWTH_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    bytes_per_token: int
+    fixed_bytes: int
+    window_tokens: int | None
+
+    def cost(self, num_tokens: int) -> int:
+        rounded = -(-num_tokens // _GROWTH_TOKENS) * _GROWTH_TOKENS
+        if self.window_tokens is not None:
+            rounded = min(rounded, self.window_tokens)
+        return self.bytes_per_token * rounded + self.fixed_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KVCost:
+    """Bytes of cache by length, for one model."""
+
+    parts: tuple[_Part, ...]
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Of the parts that grow without end."""
+        return sum(p.bytes_per_token for p in self.parts if p.window_tokens is None)
+
+    def row_bytes(self, num_tokens: int) -> int:
+        """One row of so many tokens."""
+        return sum(part.cost(num_tokens) for part in self.parts)
+
+    def batch_bytes(self, lengths: Sequence[int]) -> int:
+        """Rows that decode together: every one is as long as the longest."""
+        return len(lengths) * self.row_bytes(max(lengths, default=0))
+
+
+def _leaves(cache: Iterable[Any]) -> Iterable[Any]:
+    for entry in cache:
+        if hasattr(entry, "caches"):
+            yield from _leaves(entry.caches)
+        else:
+            yield entry
+
+
+def measure(cache: Sequence[Any]) -> KVCost:
+    """Reads the cost off a cache that holds one token of one row."""
+    parts = []
+    for entry in _leaves(cache):
+        if entry.empty():
+            continue
+        keys = getattr(entry, "keys", None)
+        if keys is None:
+            parts.append(_Part(0, int(entry.nbytes), None))
+            continue
+        num_tokens = (keys[0] if isinstance(keys, tuple | list) else keys).shape[2]
+        window = getattr(entry, "max_size", None) or getattr(entry, "chunk_size", None)
+        parts.append(_Part(int(entry.nbytes) // num_tokens, 0, window))
+    return KVCost(tuple(parts))

@@ -1,0 +1,109 @@
+"""A loaded language model: mlx-lm's model and tokenizer, and what we measured on them.
+
+Made and used on the device thread; the tokenizer alone is also used by worker threads, one at a
+time (`prompt.py`).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.utils import load
+
+from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.engine.batch import can_batch
+from maxi_mlx.engine.kv_cost import KVCost, measure
+from maxi_mlx.text.vocabulary import Vocabulary, piece_decoder, strips_first_space
+
+# For a model that names no limit (a recurrent one): memory is the limit then.
+UNLIMITED_CONTEXT = 1 << 20
+
+_SAMPLING_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LanguageModel:
+    """``vocabulary_size`` is the width of the logits, which is the bound for token ids."""
+
+    entry: ModelEntry
+    model: Any
+    tokenizer: Any  # mlx-lm's TokenizerWrapper
+    vocabulary: Vocabulary
+    vocabulary_size: int
+    context_length: int
+    end_ids: frozenset[int]
+    kv_cost: KVCost
+    can_batch: bool
+    sampling_defaults: Mapping[str, float]
+
+    def copy_cache(self, cache: list[Any]) -> list[Any]:
+        """A cache of its own for another row; MLX copies the memory when one of them writes."""
+        return copy.deepcopy(cache)
+
+
+def load_language_model(entry: ModelEntry) -> LanguageModel:
+    """Loads a folder and runs it on one token, which measures it and compiles its kernels."""
+    # Said outright, so that transformers refuses a tokenizer with code and asks nobody.
+    model, tokenizer = load(str(entry.path), tokenizer_config={"trust_remote_code": False})[:2]
+    vocabulary = read_vocabulary(tokenizer)
+    end_ids = frozenset(int(token_id) for token_id in tokenizer.eos_token_ids)
+    cache = make_prompt_cache(model)
+    batches = can_batch(cache)
+    logits = model(mx.array([[min(end_ids, default=0)]]), cache=cache)
+    mx.eval(logits, [layer.state for layer in cache])
+    return LanguageModel(
+        entry=entry,
+        model=model,
+        tokenizer=tokenizer,
+        vocabulary=vocabulary,
+        vocabulary_size=int(logits.shape[-1]),
+        context_length=entry.context_length or UNLIMITED_CONTEXT,
+        end_ids=end_ids,
+        kv_cost=measure(cache),
+        can_batch=batches,
+        sampling_defaults=read_sampling_defaults(entry.path),
+    )
+
+
+def read_vocabulary(tokenizer: Any) -> Vocabulary:
+    """The bytes of every token, by the tokenizer's own decoder."""
+    inner = getattr(tokenizer, "_tokenizer", tokenizer)
+    backend = getattr(inner, "backend_tokenizer", None)
+    decoder: Mapping[str, Any] | None = None
+    if backend is not None and backend.decoder is not None:
+        decoder = json.loads(backend.decoder.__getstate__())
+    to_bytes = piece_decoder(decoder)
+    pieces: Sequence[str | None] = inner.convert_ids_to_tokens(list(range(len(inner))))
+    if to_bytes is None:
+        data = [inner.decode([i]).encode("utf-8") for i in range(len(pieces))]
+    else:
+        data = [to_bytes(piece) if piece is not None else b"" for piece in pieces]
+    special = set()
+    for token_id, token in inner.added_tokens_decoder.items():
+        if token_id < len(data):
+            data[token_id] = token.content.encode("utf-8")
+        if token.special:
+            special.add(token_id)
+    return Vocabulary(data, special_ids=special, strips_first_space=strips_first_space(decoder))
+
+
+def read_sampling_defaults(folder: Path) -> dict[str, float]:
+    """What the model's authors recommend (generation_config.json), where they say anything."""
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return {}
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(config, dict) or config.get("do_sample") is False:
+        return {}
+    return {
+        name: config[name]
+        for name in _SAMPLING_DEFAULTS
+        if isinstance(config.get(name), int | float) and not isinstance(config[name], bool)
+    }

@@ -1,0 +1,83 @@
+"""What one request receives from the device thread: news, in order, on the event loop.
+
+The device thread posts a whole step's news for all requests in one wake-up of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal
+
+from maxi_mlx.core.errors import MaxiError
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScores:
+    """Log-probabilities of one generated token and of the likeliest ones, best first."""
+
+    logprob: float
+    top_ids: tuple[int, ...]
+    top_logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillNews:
+    """So many tokens of an answer's prompt are read; the first such news says that it has begun."""
+
+    choice: int
+    processed_tokens: int
+    total_tokens: int
+
+
+TokenEnd = Literal["end_token", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenNews:
+    """One more token of an answer. ``end`` says that it is the last, and why."""
+
+    choice: int
+    token_id: int
+    end: TokenEnd | None
+    scores: TokenScores | None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultNews:
+    """The request can't go on."""
+
+    error: MaxiError
+
+
+News = PrefillNews | TokenNews | FaultNews
+
+
+class Mailbox:
+    """Lives on the event loop; only `deliver` brings news, by ``call_soon_threadsafe``."""
+
+    def __init__(self) -> None:
+        self._news: deque[News] = deque()
+        self._arrived = asyncio.Event()
+
+    async def take(self) -> list[News]:
+        """Waits for news and takes all there is."""
+        await self._arrived.wait()
+        self._arrived.clear()
+        news = list(self._news)
+        self._news.clear()
+        return news
+
+    def put(self, news: News) -> None:
+        self._news.append(news)
+        self._arrived.set()
+
+
+Outbox = list[tuple[Mailbox, News]]
+
+
+def deliver(outbox: Outbox) -> None:
+    """Runs on the loop: hands a step's news out."""
+    for mailbox, news in outbox:
+        mailbox.put(news)

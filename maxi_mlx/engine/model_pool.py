@@ -1,0 +1,176 @@
+"""The models in memory: loads one on its first request, and makes room for it first.
+
+Lives on the event loop; the loading itself runs on the device thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from maxi_mlx.core.errors import DoesNotFit, EngineFailed, MaxiError, Unavailable
+from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.core.settings import SchedulerSettings
+from maxi_mlx.engine.device_thread import DeviceThread
+
+if TYPE_CHECKING:
+    from maxi_mlx.engine.language_model import LanguageModel
+    from maxi_mlx.engine.prompt import PromptBuilder
+    from maxi_mlx.engine.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+# Weights need a little more than their own size: buffers of one step, the first row's cache.
+_LOAD_MARGIN = 1.05
+
+
+@dataclass(slots=True, eq=False)
+class LoadedModelHandle:
+    """A model that can be used while the pool lends it."""
+
+    model: LanguageModel
+    scheduler: Scheduler
+    prompts: PromptBuilder
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One model, loaded or on its way. ``num_users`` requests keep it from being evicted."""
+
+    entry: ModelEntry
+    loading: asyncio.Task[LoadedModelHandle]
+    num_users: int = 0
+    used_at_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.loading.done() and not self.loading.cancelled() and not self.loading.exception()
+
+
+class ModelPool:
+    """Owns every loaded model. One load at a time, so that no two share the same free memory."""
+
+    def __init__(self, device_thread: DeviceThread, settings: SchedulerSettings) -> None:
+        self._device_thread = device_thread
+        self._settings = settings
+        self._slots: dict[ModelEntry, Slot] = {}
+        self._load_lock = asyncio.Lock()
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(self._slots.values())
+
+    @property
+    def latest(self) -> ModelEntry | None:
+        """The model used last, of those in memory."""
+        ready = [slot for slot in self._slots.values() if slot.is_ready]
+        return max(ready, key=lambda slot: slot.used_at_s).entry if ready else None
+
+    @asynccontextmanager
+    async def lend(self, entry: ModelEntry) -> AsyncIterator[LoadedModelHandle]:
+        """Loads the model if need be; it stays in memory at least as long as it is lent."""
+        slot = self._slots.get(entry)
+        if slot is None:
+            slot = Slot(entry, asyncio.create_task(self._load(entry)))
+            self._slots[entry] = slot
+            slot.loading.add_done_callback(lambda task: self._forget_failed(entry, task))
+        slot.num_users += 1
+        try:
+            # A caller that leaves must not end the load that others wait for.
+            yield await asyncio.shield(slot.loading)
+        finally:
+            slot.num_users -= 1
+            slot.used_at_s = time.monotonic()
+
+    async def close(self) -> None:
+        for slot in self.slots:
+            slot.loading.cancel()
+        await asyncio.gather(*(slot.loading for slot in self.slots), return_exceptions=True)
+        self._slots.clear()
+
+    def _forget_failed(self, entry: ModelEntry, task: asyncio.Task[LoadedModelHandle]) -> None:
+        """The next request tries again: the folder may have been mended meanwhile."""
+        if task.cancelled() or task.exception() is not None:
+            self._slots.pop(entry, None)
+
+    async def _load(self, entry: ModelEntry) -> LoadedModelHandle:
+        async with self._load_lock:
+            started_s = time.monotonic()
+            await self._make_room(entry)
+            try:
+                handle = await self._device_thread.call(lambda: self._load_on_device(entry))
+            except MaxiError:
+                raise
+            except Exception as error:
+                logger.exception("loading %s failed", entry.id)
+                raise EngineFailed(f"{entry.id} could not be loaded: {error}") from error
+            logger.info("loaded %s in %.1f s", entry.id, time.monotonic() - started_s)
+            return handle
+
+    def _load_on_device(self, entry: ModelEntry) -> LoadedModelHandle:
+        from maxi_mlx.engine.language_model import load_language_model
+        from maxi_mlx.engine.prompt import PromptBuilder
+        from maxi_mlx.engine.scheduler import Scheduler
+
+        model = load_language_model(entry)
+        scheduler = Scheduler(
+            model, self._settings, memory_budget_bytes=self._device_thread.memory_left_bytes
+        )
+        self._device_thread.add(scheduler)
+        return LoadedModelHandle(model, scheduler, PromptBuilder(model))
+
+    # -- making room -------------------------------------------------------------------------
+
+    async def _make_room(self, entry: ModelEntry) -> None:
+        needed_bytes = int(entry.weight_bytes * _LOAD_MARGIN)
+        limit_bytes = self._device_thread.limit_bytes
+        if needed_bytes > limit_bytes:
+            raise DoesNotFit(
+                f"{entry.id} needs {_gigabytes(needed_bytes)}, but models may take "
+                f"{_gigabytes(limit_bytes)} on this machine. Use a smaller or a more strongly "
+                "quantised model.",
+                param="model",
+            )
+        while True:
+            left_bytes = await self._device_thread.call(self._device_thread.memory_left_bytes)
+            if needed_bytes <= left_bytes:
+                return
+            idle = self._idle_longest()
+            if idle is None:
+                raise Unavailable(
+                    f"{entry.id} needs {_gigabytes(needed_bytes)}, and {_gigabytes(left_bytes)} "
+                    "are free now. Try again when the running answers are done, or close other "
+                    "programs."
+                )
+            await self._unload(idle)
+
+    def _idle_longest(self) -> ModelEntry | None:
+        idle = [s for s in self._slots.values() if s.is_ready and not s.num_users]
+        return min(idle, key=lambda slot: slot.used_at_s).entry if idle else None
+
+    async def _unload(self, entry: ModelEntry) -> None:
+        # Out of the table first: a request that comes now loads the model anew.
+        scheduler = self._slots.pop(entry).loading.result().scheduler
+        logger.info("unloading %s to make room", entry.id)
+        await self._device_thread.call(partial(self._device_thread.remove, scheduler))
+        # The last reference but MLX's own; then its buffers can go back to the system.
+        del scheduler
+        await self._device_thread.call(_free_memory)
+
+
+def _free_memory() -> None:
+    import mlx.core as mx
+
+    gc.collect()
+    mx.clear_cache()
+
+
+def _gigabytes(num_bytes: int) -> str:
+    return f"{max(num_bytes, 0) / 2**30:.1f} GiB"

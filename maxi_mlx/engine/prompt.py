@@ -1,0 +1,194 @@
+"""Prompts to token ids: the chat template, the tokenizer, and the checks that need a model.
+
+Runs on worker threads, never on the loop or the device thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from jinja2.exceptions import TemplateError
+
+from maxi_mlx.core.errors import ContextTooLong, InvalidRequest
+from maxi_mlx.core.request import ChatPrompt, GenerateRequest, Message, Prompt, TextPrompt
+from maxi_mlx.engine.fill_in_middle import fill_in_middle_prompt
+
+if TYPE_CHECKING:
+    from maxi_mlx.engine.language_model import LanguageModel
+
+_APART = "\n\n"  # between texts that are merged into one message
+
+
+class PromptBuilder:
+    """Makes token ids for one model. Safe to call from any thread."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self._tokenizer = model.tokenizer
+        # transformers' encode changes the tokenizer's own state for the time of a call.
+        self._lock = Lock()
+
+    def build(self, request: GenerateRequest) -> list[list[int]]:
+        """The token ids of every prompt of a request, all of them checked."""
+        for token_id, _ in request.sampling.logit_bias:
+            if token_id >= self._model.vocabulary_size:
+                raise InvalidRequest(
+                    f"logit_bias names token {token_id}, but the vocabulary of "
+                    f"{self._model.entry.id} ends at {self._model.vocabulary_size - 1}.",
+                    param="logit_bias",
+                )
+        return [self._checked(self._token_ids(prompt)) for prompt in request.prompts]
+
+    def _token_ids(self, prompt: Prompt) -> list[int]:
+        match prompt:
+            case ChatPrompt():
+                return self._encode(self._render(prompt), add_special_tokens=False)
+            case TextPrompt(text, None):
+                return self._encode(text, add_special_tokens=True)
+            case TextPrompt(text, suffix):
+                assert suffix is not None
+                return self._encode(self._fill_in_middle(text, suffix), add_special_tokens=True)
+            case _:
+                return list(prompt.token_ids)
+
+    def _encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        with self._lock:
+            return list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens))
+
+    def _checked(self, token_ids: list[int]) -> list[int]:
+        model = self._model
+        if not token_ids:
+            raise InvalidRequest(
+                "The prompt is empty: there is nothing to continue. Send some text.",
+                param="prompt",
+            )
+        largest = max(token_ids)
+        if largest >= model.vocabulary_size:
+            raise InvalidRequest(
+                f"The prompt has token id {largest}, but the vocabulary of {model.entry.id} "
+                f"ends at {model.vocabulary_size - 1}.",
+                param="prompt",
+            )
+        if len(token_ids) >= model.context_length:
+            raise ContextTooLong(
+                f"The prompt has {len(token_ids)} tokens, but {model.entry.id} has a context of "
+                f"{model.context_length} tokens, and at least one must be left for the answer. "
+                "Shorten the prompt.",
+                param="messages",
+            )
+        return token_ids
+
+    def _fill_in_middle(self, prefix: str, suffix: str) -> str:
+        vocabulary = self._tokenizer.get_vocab()
+        text = fill_in_middle_prompt(prefix, suffix, has_token=vocabulary.__contains__)
+        if text is None:
+            raise InvalidRequest(
+                f"{self._model.entry.id} has no fill-in-the-middle tokens, so it can't take a "
+                "suffix. Leave suffix out, or use a code model that has them.",
+                param="suffix",
+            )
+        return text
+
+    # -- chat --------------------------------------------------------------------------------
+
+    def _render(self, prompt: ChatPrompt) -> str:
+        if not self._tokenizer.has_chat_template:
+            raise InvalidRequest(
+                f"{self._model.entry.id} has no chat template: it is a base model. Use "
+                "/v1/completions, or an instruct model.",
+                param="model",
+            )
+        problem: TemplateError | TypeError | None = None
+        for attempt in (
+            prompt.messages,
+            merge_turns(prompt.messages),
+            fold_system(prompt.messages),
+        ):
+            try:
+                return self._apply_template(attempt, prompt)
+            except (TemplateError, TypeError) as error:
+                problem = problem or error
+        raise InvalidRequest(
+            f"The chat template of {self._model.entry.id} does not take these messages: {problem}",
+            param="messages",
+        )
+
+    def _apply_template(self, messages: Sequence[Message], prompt: ChatPrompt) -> str:
+        return str(
+            self._tokenizer.apply_chat_template(
+                [template_message(message) for message in messages],
+                tokenize=False,
+                add_generation_prompt=True,
+                **prompt.template_kwargs,
+            )
+        )
+
+
+def template_message(message: Message) -> dict[str, Any]:
+    """A message as chat templates expect it; a call's arguments as an object if they are one."""
+    wire: dict[str, Any] = {"role": message.role, "content": message.text or ""}
+    if message.name is not None:
+        wire["name"] = message.name
+    if message.reasoning is not None:
+        wire["reasoning_content"] = message.reasoning
+    if message.tool_call_id is not None:
+        wire["tool_call_id"] = message.tool_call_id
+    if message.tool_calls:
+        wire["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _arguments(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    return wire
+
+
+def _arguments(text: str) -> Any:
+    """A model may once have written arguments that are no JSON; the template gets them as text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def merge_turns(messages: Sequence[Message]) -> list[Message]:
+    """For templates that allow one leading system message and strict turns: all system texts in
+    front as one, neighbours of one role joined."""
+    system = [message.text for message in messages if message.role == "system" and message.text]
+    merged = [Message(role="system", text=_APART.join(system))] if system else []
+    for message in messages:
+        if message.role == "system":
+            continue
+        last = merged[-1] if merged else None
+        if last is not None and _can_join(last, message):
+            text = _APART.join(part for part in (last.text, message.text) if part)
+            merged[-1] = Message(role=message.role, text=text)
+        else:
+            merged.append(message)
+    return merged
+
+
+def _can_join(last: Message, message: Message) -> bool:
+    return (
+        last.role == message.role
+        and message.role in ("user", "assistant")
+        and not last.tool_calls
+        and not message.tool_calls
+    )
+
+
+def fold_system(messages: Sequence[Message]) -> list[Message]:
+    """For templates without a system role: its text goes to the front of the first user message."""
+    merged = merge_turns(messages)
+    if not merged or merged[0].role != "system":
+        return merged
+    system, rest = merged[0], merged[1:]
+    if rest and rest[0].role == "user":
+        text = _APART.join(part for part in (system.text, rest[0].text) if part)
+        return [Message(role="user", text=text), *rest[1:]]
+    return [Message(role="user", text=system.text), *rest]

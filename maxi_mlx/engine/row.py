@@ -1,0 +1,84 @@
+"""One answer as the device thread sees it, and the prompt that several answers may share."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from maxi_mlx.engine.mailbox import Mailbox
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSampling:
+    """`SamplingParams` with the model's defaults filled in; every value is set and checked."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: tuple[tuple[int, float], ...]
+    seed: int
+
+    @property
+    def has_penalties(self) -> bool:
+        return (
+            self.repetition_penalty != 1.0
+            or self.presence_penalty != 0.0
+            or self.frequency_penalty != 0.0
+        )
+
+    @property
+    def changes_logits(self) -> bool:
+        return self.has_penalties or bool(self.logit_bias)
+
+
+def draw_key(seed: int, choice: int) -> tuple[int, int]:
+    """The random key of one answer: two 32-bit words, the same on every machine and run.
+
+    The step's number is added to the second word, so that a draw depends on nothing but seed,
+    answer and place in the text: not on neighbours, batches or restarts.
+    """
+    digest = hashlib.blake2b(f"{seed}/{choice}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Row:
+    """One answer. Lives on the device thread; the loop only holds it to cancel it."""
+
+    mailbox: Mailbox
+    choice: int
+    sampling: RowSampling
+    key: tuple[int, int]
+    max_tokens: int
+    end_ids: frozenset[int]
+    top_logprobs: int | None
+    num_generated: int = 0
+    cancelled: bool = False
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PromptJob:
+    """One prompt and the answers that continue it. The prompt is read once for all of them.
+
+    ``num_processed`` tokens of it are in ``cache``; its last token is left for the first step.
+    """
+
+    token_ids: Sequence[int]
+    rows: list[Row]
+    cache: list[Any] = field(default_factory=list)
+    num_processed: int = 0
+
+    @property
+    def num_remaining(self) -> int:
+        return len(self.token_ids) - 1 - self.num_processed
+
+    def cancel(self) -> None:
+        """Any thread may say so; the device thread drops the rows before its next step."""
+        for row in self.rows:
+            row.cancelled = True

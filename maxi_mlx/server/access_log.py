@@ -1,0 +1,48 @@
+"""Gives each request its id and record, and writes one line in the log at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from maxi_mlx.server.keys import RECORD, RUNNING
+from maxi_mlx.server.record import RequestRecord
+
+logger = logging.getLogger("maxi_mlx.requests")
+
+CLIENT_LEFT_STATUS = 499  # never sent, as nobody is there to read it; proxies log the same number
+QUIET_ROUTES = frozenset({"root", "health"})  # asked every few seconds by whoever watches
+
+
+@web.middleware
+async def recording(request: web.Request, handler: Handler) -> web.StreamResponse:
+    record = RequestRecord(method=request.method, path=request.rel_url.raw_path)
+    request[RECORD] = record
+    try:
+        with request.app[RUNNING].one():
+            response = await handler(request)
+    except (asyncio.CancelledError, ConnectionError):
+        record.status = CLIENT_LEFT_STATUS
+        record.reason = "client_left" if request.transport is None else "cancelled"
+        raise
+    else:
+        record.status = response.status
+        return response
+    finally:
+        _log(record, level=logging.DEBUG if _is_quiet(request) else logging.INFO)
+
+
+def _is_quiet(request: web.Request) -> bool:
+    resource = request.match_info.route.resource
+    return request.method == "OPTIONS" or (resource is not None and resource.name in QUIET_ROUTES)
+
+
+def _log(record: RequestRecord, *, level: int) -> None:
+    # ``fields`` rides along for a formatter that writes JSON.
+    if logger.isEnabledFor(level):
+        fields = record.fields()
+        text = " ".join(f"{name}={value}" for name, value in fields.items())
+        logger.log(level, "%s", text, extra={"fields": fields})

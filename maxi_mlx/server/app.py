@@ -1,0 +1,55 @@
+"""Puts the server together: routes, middlewares, and what the application owns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from maxi_mlx.catalog.catalog import Catalog
+from maxi_mlx.core.settings import Settings
+from maxi_mlx.engine.engine import Engine
+from maxi_mlx.server import keys
+from maxi_mlx.server.access_log import recording
+from maxi_mlx.server.auth import authentication
+from maxi_mlx.server.errors import error_rendering
+from maxi_mlx.server.guard import add_headers, guard
+from maxi_mlx.server.origins import OriginPolicy
+from maxi_mlx.server.routes import ROUTES
+from maxi_mlx.server.running import RunningRequests
+from maxi_mlx.server.stream import DEFAULT_KEEP_ALIVE_S
+
+
+def create_app(settings: Settings, engine: Engine, catalog: Catalog) -> web.Application:
+    """The application; starts the engine when it starts and closes it when it ends."""
+    app = web.Application(
+        client_max_size=settings.max_body_bytes,
+        # A request passes them in this order, and its answer in the other.
+        middlewares=[recording, error_rendering, guard, authentication],
+    )
+    app[keys.SETTINGS] = settings
+    app[keys.ENGINE] = engine
+    app[keys.CATALOG] = catalog
+    app[keys.ORIGINS] = OriginPolicy.of(settings)
+    app[keys.RUNNING] = RunningRequests()
+    app[keys.STARTED_AT] = time.monotonic()
+    app[keys.KEEP_ALIVE_S] = DEFAULT_KEEP_ALIVE_S
+    app.add_routes(ROUTES)
+    app.on_response_prepare.append(add_headers)
+    app.on_shutdown.append(_close_engine)
+    app.cleanup_ctx.append(_running_engine)
+    return app
+
+
+async def _running_engine(app: web.Application) -> AsyncIterator[None]:
+    engine = app[keys.ENGINE]
+    await engine.start()
+    yield
+    await engine.close()
+
+
+async def _close_engine(app: web.Application) -> None:
+    # Before the connections are closed: what is still running ends with an event that says so,
+    # instead of a cut.
+    await app[keys.ENGINE].close()

@@ -1,0 +1,94 @@
+"""One request's events, gathered by a task of their own.
+
+So a handler can wait for them with a time limit, and a reader that is slow holds up nobody: the
+engine's generator is never left waiting. Knows neither HTTP nor a wire format.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from types import TracebackType
+
+from maxi_mlx.core.errors import EngineFailed, MaxiError, Unavailable
+from maxi_mlx.core.events import Completed, Event, Failed, Started
+from maxi_mlx.server.record import RequestRecord
+
+logger = logging.getLogger(__name__)
+
+
+class EventFeed:
+    """Lives on the event loop. Its last event is always `Completed` or `Failed`, whatever became
+    of the generator; leaving the ``async with`` block ends generation.
+
+    ``model`` is the one that answers, once that is known; until then, the one asked for.
+    """
+
+    def __init__(
+        self, events: AsyncIterator[Event], *, asked_model: str, record: RequestRecord
+    ) -> None:
+        self.model = asked_model
+        self.has_ended = False
+        self._events = events
+        self._record = record
+        self._arrived: list[Event] = []
+        self._wake = asyncio.Event()
+        self._is_left = False
+
+    async def __aenter__(self) -> EventFeed:
+        self._task = asyncio.create_task(self._gather())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._is_left = True
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    async def take(self, *, timeout_s: float | None = None) -> list[Event]:
+        """All events that have arrived; waits for the first, and gives none if time runs out."""
+        if not self._wake.is_set():
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                return []
+        self._wake.clear()
+        taken, self._arrived = self._arrived, []
+        for event in taken:
+            self._record.observe(event)
+            if isinstance(event, Started):
+                self.model = event.model
+        self.has_ended = isinstance(taken[-1], Completed | Failed)
+        return taken
+
+    async def _gather(self) -> None:
+        is_complete = False
+        try:
+            async for event in self._events:
+                self._put(event)
+                is_complete = isinstance(event, Completed | Failed)
+            if not is_complete:
+                raise RuntimeError("the engine's events ended without a last one")
+        except MaxiError as error:
+            self._put(Failed(error))
+        except asyncio.CancelledError:
+            if not self._is_left:  # the engine itself was ended under the request
+                self._put(Failed(Unavailable("The server is shutting down.")))
+            raise
+        except Exception:
+            identity = self._record.id
+            logger.exception("request %s failed inside the server", identity)
+            message = (
+                f"Something went wrong inside the server. Its log says what, under {identity}."
+            )
+            self._put(Failed(EngineFailed(message)))
+
+    def _put(self, event: Event) -> None:
+        self._arrived.append(event)
+        self._wake.set()

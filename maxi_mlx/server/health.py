@@ -1,0 +1,91 @@
+"""What the server says of itself: that it is up, how it is set, what its memory holds.
+
+Nothing here waits for the engine: each answer is made from a snapshot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+import maxi_mlx
+from maxi_mlx.core.settings import SchedulerSettings, Settings
+from maxi_mlx.engine.status import EngineState
+from maxi_mlx.server.auth import is_authorized
+from maxi_mlx.server.keys import ENGINE, SETTINGS, STARTED_AT
+
+HEALTH_WORDS: dict[EngineState, str] = {
+    "starting": "starting",
+    "ready": "ok",
+    "failed": "failed",
+    "draining": "draining",
+}
+# States in which a request would be refused, so that whoever balances load sends it elsewhere.
+REFUSING: frozenset[EngineState] = frozenset({"failed", "draining"})
+
+
+async def root(_: web.Request) -> web.Response:
+    return web.Response(text=f"maxi-mlx {maxi_mlx.__version__} is running\n")
+
+
+async def health(request: web.Request) -> web.Response:
+    status = request.app[ENGINE].status()
+    body: dict[str, Any] = {
+        "status": HEALTH_WORDS[status.state],
+        "version": maxi_mlx.__version__,
+        "uptime_s": round(time.monotonic() - request.app[STARTED_AT], 3),
+    }
+    if is_authorized(request):
+        body["engine"] = status
+        body["settings"] = described(request.app[SETTINGS])
+    return json_response(body, status=503 if status.state in REFUSING else 200)
+
+
+async def cache_stats(request: web.Request) -> web.Response:
+    status = request.app[ENGINE].status()
+    return json_response(
+        {
+            "kv_cache": {"bytes": status.kv_cache_bytes},
+            "models": status.loaded,
+            "memory": status.memory,
+        }
+    )
+
+
+def json_response(body: object, *, status: int = 200) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(body), status=status, content_type="application/json"
+    )
+
+
+def described(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Each setting with its value and what set it; of the API keys only how many there are."""
+    num_keys = len(settings.api_keys)
+    described = {"num_api_keys": _setting(num_keys, settings.sources.get("api_keys"))}
+    for field in dataclasses.fields(Settings):
+        if field.name not in ("api_keys", "scheduler", "sources"):
+            value = getattr(settings, field.name)
+            described[field.name] = _setting(value, settings.sources.get(field.name))
+    for field in dataclasses.fields(SchedulerSettings):
+        value = getattr(settings.scheduler, field.name)
+        name = f"scheduler.{field.name}"
+        source = settings.sources.get(name, f"strategy {settings.strategy}")
+        described[name] = _setting(value, source)
+    return described
+
+
+def _setting(value: Any, source: str | None) -> dict[str, Any]:
+    return {"value": _plain(value), "source": source or "default"}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value

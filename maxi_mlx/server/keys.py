@@ -1,0 +1,22 @@
+"""Where the application and a request keep what belongs to them, as typed keys."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from maxi_mlx.catalog.catalog import Catalog
+from maxi_mlx.core.settings import Settings
+from maxi_mlx.engine.engine import Engine
+from maxi_mlx.server.origins import OriginPolicy
+from maxi_mlx.server.record import RequestRecord
+from maxi_mlx.server.running import RunningRequests
+
+SETTINGS = web.AppKey("settings", Settings)
+ENGINE = web.AppKey("engine", Engine)
+CATALOG = web.AppKey("catalog", Catalog)
+ORIGINS = web.AppKey("origins", OriginPolicy)
+RUNNING = web.AppKey("running", RunningRequests)
+STARTED_AT = web.AppKey("started_at", float)  # time.monotonic()
+KEEP_ALIVE_S = web.AppKey("keep_alive_s", float)
+
+RECORD = web.RequestKey("record", RequestRecord)

@@ -1,0 +1,77 @@
+"""What is known of one request by its end. Knows neither HTTP nor how it is logged."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from maxi_mlx.core.errors import MaxiError
+from maxi_mlx.core.events import Completed, Event, Failed, Finished, Started
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestRecord:
+    """What the log says of one request. Lives on the event loop; owned by its request."""
+
+    method: str
+    path: str
+    id: str = field(default_factory=lambda: f"req-{uuid.uuid4().hex}")
+    protocol: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    first_token_s: float | None = None
+    tokens_per_second: float | None = None
+    reason: str | None = None
+    status: int | None = None
+    started_at: float = field(default_factory=time.monotonic)
+
+    def observe(self, event: Event) -> None:
+        match event:
+            case Started():
+                self.model = event.model
+                self.prompt_tokens = event.prompt_tokens
+            case Finished():
+                self.reason = event.reason
+            case Completed():
+                self._observe_totals(event)
+            case Failed():
+                self.observe_error(event.error)
+            case _:
+                pass
+
+    def observe_error(self, error: MaxiError) -> None:
+        self.reason = error.code or error.kind
+
+    def _observe_totals(self, event: Completed) -> None:
+        self.prompt_tokens = event.usage.prompt_tokens
+        self.cached_tokens = event.usage.cached_tokens
+        self.completion_tokens = event.usage.completion_tokens
+        self.first_token_s = event.timings.first_token_s
+        if event.timings.decode_s > 0:
+            self.tokens_per_second = event.usage.completion_tokens / event.timings.decode_s
+
+    def fields(self) -> dict[str, str | int | float]:
+        """What is known, by the names that the JSON log uses."""
+        known = {
+            "request": self.id,
+            "protocol": self.protocol,
+            "method": self.method,
+            "path": self.path,
+            "status": self.status,
+            "model": self.model,
+            "prompt_tokens": self.prompt_tokens,
+            "cached_tokens": self.cached_tokens,
+            "completion_tokens": self.completion_tokens,
+            "first_token_s": _rounded(self.first_token_s),
+            "tokens_per_second": _rounded(self.tokens_per_second),
+            "reason": self.reason,
+            "total_s": _rounded(time.monotonic() - self.started_at),
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

@@ -1,0 +1,34 @@
+"""The paths that lead to each handler, in all the spellings that clients use.
+
+Clients join addresses carelessly: with and without ``/v1``, with it twice, with a slash at the end
+or two in the middle. All of them arrive, and without a redirect, which many don't follow on POST.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from maxi_mlx.server import generation, health, models
+
+# One way to match each text, so that a long path costs no more than its length.
+LEAD = "/{lead:(?:/|v1/)*}"
+TAIL = "{tail:/*}"
+
+
+def spelled(*parts: str) -> str:
+    """A route pattern for ``parts`` under any number of slashes and ``v1``."""
+    joined = parts[0]
+    for place, part in enumerate(parts[1:]):
+        joined += f"{{slashes{place}:/+}}{part}"
+    return LEAD + joined + TAIL
+
+
+ROUTES = (
+    web.get("/{lead:(?:/|v1/)*(?:v1)?}", health.root, name="root"),
+    web.get(spelled("health"), health.health, name="health"),
+    web.get(spelled("cache", "stats"), health.cache_stats),
+    web.get(spelled("models"), models.list_models),
+    web.get(spelled("models", "{id:.*[^/]}"), models.get_model),
+    web.post(spelled("chat", "completions"), generation.chat),
+    web.post(spelled("completions"), generation.completion),
+)

@@ -1,0 +1,84 @@
+"""Sends an answer as server-sent events, while it is being generated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from aiohttp import web
+
+from maxi_mlx.core.events import Event, Failed, Started
+from maxi_mlx.server.feed import EventFeed
+from maxi_mlx.server.keys import KEEP_ALIVE_S
+
+# What is wrong at the door shows at once, and until then an error can still be a proper status.
+# After it the stream begins, come what may: clients give up on a server that stays silent.
+DOOR_WAIT_S = 0.8
+DEFAULT_KEEP_ALIVE_S = 10.0
+
+HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",  # nginx would collect the answer and hand it out whole
+}
+
+
+class StreamWriter(Protocol):
+    """Turns events into the bytes of one wire format."""
+
+    def start(self) -> bytes: ...
+
+    def event(self, event: Event) -> bytes: ...
+
+
+class EventText:
+    """The bytes for a request's events; a machine around the writer, which can't be made before
+    it is known which model answers."""
+
+    def __init__(self, writer: Callable[..., StreamWriter]) -> None:
+        self._make_writer = writer
+        self._writer: StreamWriter | None = None
+
+    def of(self, events: Sequence[Event], *, model: str) -> bytes:
+        if not events:
+            return b""
+        pieces = []
+        if self._writer is None:
+            self._writer = self._make_writer(model=model)
+            if isinstance(events[0], Started):
+                pieces.append(self._writer.start())
+        pieces += [self._writer.event(event) for event in events]
+        return b"".join(pieces)
+
+
+async def send_stream(
+    request: web.Request,
+    feed: EventFeed,
+    *,
+    writer: Callable[..., StreamWriter],
+    keep_alive: bytes,
+) -> web.StreamResponse:
+    """Raises what went wrong before the stream has begun; later errors are events in it."""
+    events = await feed.take(timeout_s=DOOR_WAIT_S)
+    for event in events:
+        if isinstance(event, Failed):
+            raise event.error
+    text = EventText(writer)
+    response = web.StreamResponse(headers=HEADERS)
+    await response.prepare(request)
+    await response.write(text.of(events, model=feed.model) or keep_alive)
+    loop = asyncio.get_running_loop()
+    silence_s = request.app[KEEP_ALIVE_S]
+    due_at = loop.time() + silence_s
+    while not feed.has_ended:
+        events = await feed.take(timeout_s=max(0.0, due_at - loop.time()))
+        data = text.of(events, model=feed.model)
+        if not data and loop.time() >= due_at:
+            data = keep_alive
+        if data:
+            # One write for all that has come. It waits while the client's side is full.
+            await response.write(data)
+            due_at = loop.time() + silence_s
+    await response.write_eof()
+    return response

@@ -1,0 +1,32 @@
+"""Sends an answer in one piece, once all of it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from aiohttp import web
+
+from maxi_mlx.core.events import Event, Failed
+from maxi_mlx.server.feed import EventFeed
+
+
+class WholeAnswer(Protocol):
+    """Gathers events into a body of one wire format."""
+
+    def feed(self, event: Event) -> None: ...
+
+    def body(self) -> bytes: ...
+
+
+async def send_whole(feed: EventFeed, make_answer: Callable[..., WholeAnswer]) -> web.Response:
+    """Raises the error of an answer that failed, however much of it was there."""
+    events: list[Event] = []
+    while not feed.has_ended:
+        events += await feed.take()
+    if isinstance(last := events[-1], Failed):
+        raise last.error
+    answer = make_answer(model=feed.model)
+    for event in events:
+        answer.feed(event)
+    return web.Response(body=answer.body(), content_type="application/json")

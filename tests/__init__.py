@@ -1,0 +1,1 @@
+"""The tests, as a package, so that they share `tests.models`."""

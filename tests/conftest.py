@@ -1,0 +1,44 @@
+"""Fixtures for all tests: the tiny models. Keeps every test off the network and on one thread.
+
+def test_x(tiny_model):        folder = tiny_model("gemma3")         random weights, HF form
+def test_y(scripted_model):    folder = scripted_model               answers word for word
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# Before mlx or transformers is imported by anyone.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+TinyModel = Callable[[str], Path]
+
+SCRIPTED_MODEL = Path(__file__).parent / "data" / "scripted"
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
+    """``tiny_model(family)`` gives a folder named ``tiny-FAMILY``, the same all session: don't
+    write into it. The families are in tests/models/families.py; `build_model` makes others."""
+    from tests.models import build_model
+
+    root = tmp_path_factory.mktemp("models")
+
+    def folder_of(family: str) -> Path:
+        folder = root / f"tiny-{family}"
+        return folder if folder.exists() else build_model(folder, family)
+
+    return folder_of
+
+
+@pytest.fixture(scope="session")
+def scripted_model() -> Path:
+    """The model trained on the dialogues of tests/models/scripted.py; part of the repository."""
+    return SCRIPTED_MODEL

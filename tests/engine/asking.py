@@ -1,0 +1,84 @@
+"""Asks an engine and collects what it answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from maxi_mlx.core.events import (
+    Completed,
+    Event,
+    Failed,
+    Finished,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    Usage,
+)
+from maxi_mlx.core.request import (
+    ChatPrompt,
+    GenerateRequest,
+    Message,
+    Prompt,
+    SamplingParams,
+    TextPrompt,
+    TokenPrompt,
+)
+from maxi_mlx.engine.engine import Engine
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Reply:
+    """A whole answer. ``texts``, ``finishes`` and ``tokens`` are by choice."""
+
+    events: list[Event] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    finishes: list[Finished | None] = field(default_factory=list)
+    tokens: list[list[TokenLogprob]] = field(default_factory=list)
+    usage: Usage | None = None
+    failure: str | None = None
+
+    @property
+    def text(self) -> str:
+        assert len(self.texts) == 1
+        return self.texts[0]
+
+
+def make_request(prompt: Prompt | str | Sequence[int], **changes: Any) -> GenerateRequest:
+    """A greedy request; ``prompt`` is a user's message, token ids, or a prompt value."""
+    if isinstance(prompt, str):
+        prompt = ChatPrompt(messages=(Message(role="user", text=prompt),))
+    elif not isinstance(prompt, ChatPrompt | TextPrompt | TokenPrompt):
+        prompt = TokenPrompt(tuple(prompt))
+    settings: dict[str, Any] = {
+        "id": f"req-{next(_numbers)}",
+        "model": "tiny-llama",
+        "prompts": (prompt,),
+        "max_tokens": 16,
+        "sampling": SamplingParams(temperature=0.0),
+    }
+    return GenerateRequest(**settings | changes)
+
+
+async def ask(engine: Engine, request: GenerateRequest) -> Reply:
+    count = request.num_choices
+    reply = Reply([], [""] * count, [None] * count, [[] for _ in range(count)])
+    async for event in engine.generate(request):
+        reply.events.append(event)
+        match event:
+            case TextDelta(choice, text, tokens):
+                reply.texts[choice] += text
+                reply.tokens[choice] += tokens
+            case Finished(choice):
+                reply.finishes[choice] = event
+            case Completed(usage):
+                reply.usage = usage
+            case Failed(error):
+                reply.failure = error.message
+    assert isinstance(reply.events[0], Started)
+    assert isinstance(reply.events[-1], Completed | Failed)
+    return reply

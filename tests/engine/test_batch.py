@@ -1,0 +1,207 @@
+"""Rows together give what each gives alone, on every kind of cache that mlx-lm has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx_lm.generate import generate_step
+from mlx_lm.models.cache import make_prompt_cache
+
+from maxi_mlx.engine.batch import DecodeBatch, can_batch
+from maxi_mlx.engine.language_model import LanguageModel
+from maxi_mlx.engine.row import Row, RowSampling, draw_key
+from tests.engine.conftest import LoadTiny
+
+FAMILIES = ("llama", "llama-4bit", "qwen3", "gemma3", "lfm2", "qwen3_5", "mamba2")
+GREEDY = RowSampling(
+    temperature=0.0,
+    top_p=1.0,
+    top_k=0,
+    min_p=0.0,
+    repetition_penalty=1.0,
+    presence_penalty=0.0,
+    frequency_penalty=0.0,
+    logit_bias=(),
+    seed=1,
+)
+DRAWN = replace(GREEDY, temperature=1.0)
+
+
+def make_row(sampling: RowSampling = GREEDY, **changes: Any) -> Row:
+    settings: dict[str, Any] = {
+        "mailbox": None,
+        "choice": 0,
+        "sampling": sampling,
+        "key": draw_key(sampling.seed, 0),
+        "max_tokens": 1000,
+        "end_ids": frozenset(),
+        "top_logprobs": None,
+    }
+    return Row(**settings | changes)
+
+
+class Bench:
+    """Drives a batch as the scheduler does, and keeps what every row got."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self.batch = DecodeBatch(model.model)
+        self.tokens: dict[Row, list[int]] = {}
+        self.scores: dict[Row, list[Any]] = {}
+
+    def join(self, row: Row, prompt: list[int]) -> Row:
+        cache = make_prompt_cache(self.model.model)
+        if len(prompt) > 1:
+            self.model.model(mx.array(prompt[:-1])[None], cache=cache)
+        self.batch.join(row, cache, prompt_ids=prompt, vocabulary_size=self.model.vocabulary_size)
+        self.tokens[row], self.scores[row] = [], []
+        return row
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            for token in self.batch.step():
+                token.row.num_generated += 1
+                self.tokens[token.row].append(token.token_id)
+                self.scores[token.row].append(token.scores)
+
+
+def prompt_of(length: int, seed: int) -> list[int]:
+    return [int(i) for i in np.random.default_rng(seed).integers(10, 400, length)]
+
+
+def alone(model: LanguageModel, prompt: list[int], count: int) -> list[int]:
+    """mlx-lm's own loop, greedy."""
+    step = generate_step(mx.array(prompt), model.model, max_tokens=count)
+    return [int(token) for token, _ in step]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_joining_and_leaving_rows_equal_each_row_alone(family: str, load_tiny: LoadTiny) -> None:
+    model = load_tiny(family)
+    assert model.can_batch
+    bench = Bench(model)
+    prompts = [prompt_of(n, seed) for seed, n in enumerate((1, 40, 7, 23))]
+    rows = [bench.join(make_row(), prompts[0])]
+    bench.steps(5)
+    rows.append(bench.join(make_row(), prompts[1]))
+    bench.steps(7)
+    rows.append(bench.join(make_row(), prompts[2]))
+    rows.append(bench.join(make_row(), prompts[3]))
+    bench.steps(6)
+    bench.batch.leave({rows[1]})
+    bench.steps(4)
+    bench.batch.leave({rows[0], rows[3]})  # one left: back to a plain cache
+    bench.steps(25)
+    for row, prompt in zip(rows, prompts, strict=True):
+        got = bench.tokens[row]
+        assert len(got) >= 9
+        assert got == alone(model, prompt, len(got)), family
+
+
+def test_a_model_with_chunked_caches_is_run_row_by_row(load_tiny: LoadTiny) -> None:
+    model = load_tiny("llama4")
+    assert not model.can_batch
+    assert not can_batch(make_prompt_cache(model.model))
+    bench = Bench(model)
+    prompt = prompt_of(30, 3)
+    row = bench.join(make_row(), prompt)
+    bench.steps(20)
+    assert bench.tokens[row] == alone(model, prompt, 19)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "lfm2"])
+def test_a_seeded_row_draws_the_same_alone_and_among_neighbours(
+    family: str, load_tiny: LoadTiny
+) -> None:
+    model = load_tiny(family)
+    prompt = prompt_of(12, 5)
+    single = Bench(model)
+    first = single.join(make_row(replace(DRAWN, seed=7)), prompt)
+    single.steps(20)
+    together = Bench(model)
+    for i in range(3):
+        together.join(make_row(replace(DRAWN, seed=100 + i)), prompt_of(5 + 9 * i, i))
+    together.steps(3)
+    second = together.join(make_row(replace(DRAWN, seed=7)), prompt)
+    together.steps(9)
+    together.batch.leave({together.batch.rows[0]})
+    together.steps(11)
+    assert together.tokens[second] == single.tokens[first]
+    other = Bench(model)
+    third = other.join(make_row(replace(DRAWN, seed=8)), prompt)
+    other.steps(20)
+    assert other.tokens[third] != single.tokens[first]
+
+
+def test_logprobs_agree_with_a_softmax_of_the_logits(load_tiny: LoadTiny) -> None:
+    model = load_tiny("llama")
+    prompt = prompt_of(9, 1)
+    bench = Bench(model)
+    row = bench.join(make_row(top_logprobs=4), prompt)
+    quiet = bench.join(make_row(), prompt_of(3, 2))
+    bench.steps(6)
+    ids = list(prompt)
+    for token_id, scores in zip(bench.tokens[row], bench.scores[row], strict=True):
+        logits = np.array(model.model(mx.array(ids)[None])[0, -1], dtype=np.float64)
+        expected = logits - np.log(np.sum(np.exp(logits - logits.max()))) - logits.max()
+        assert scores.logprob == pytest.approx(expected[token_id], abs=1e-4)
+        best = np.argsort(-expected)[:4]
+        assert list(scores.top_ids) == best.tolist()
+        assert scores.top_logprobs == pytest.approx(expected[best], abs=1e-4)
+        ids.append(token_id)
+    assert bench.scores[quiet] == [None] * 5
+
+
+def test_a_row_with_penalties_leaves_its_neighbours_alone(load_tiny: LoadTiny) -> None:
+    model = load_tiny("qwen3")
+    prompts = [prompt_of(6, 1), prompt_of(11, 2)]
+    bench = Bench(model)
+    strict = bench.join(make_row(replace(GREEDY, frequency_penalty=2.0)), prompts[0])
+    plain = bench.join(make_row(), prompts[1])
+    bench.steps(30)
+    assert bench.tokens[plain] == alone(model, prompts[1], 29)
+    # Two points off a token's logit each time it was used: it soon gives way to others.
+    assert len(set(bench.tokens[strict])) > len(set(alone(model, prompts[0], 29)))
+
+
+def test_penalties_follow_openais_definition(load_tiny: LoadTiny) -> None:
+    """Against plain numpy: presence and frequency over the answer, repetition over both."""
+    model = load_tiny("llama")
+    params = replace(
+        GREEDY,
+        presence_penalty=0.4,
+        frequency_penalty=0.3,
+        repetition_penalty=1.2,
+        logit_bias=((17, 1.5), (300, -4.0)),
+    )
+    prompt = prompt_of(8, 4)
+    bench = Bench(model)
+    row = bench.join(make_row(params), prompt)
+    bench.join(make_row(), prompt_of(20, 9))
+    bench.steps(25)
+    answer: list[int] = []
+    for token_id in bench.tokens[row]:
+        logits = np.array(model.model(mx.array(prompt + answer)[None])[0, -1], dtype=np.float64)
+        seen = np.isin(np.arange(len(logits)), prompt + answer)
+        logits = np.where(seen, np.where(logits > 0, logits / 1.2, logits * 1.2), logits)
+        counts = np.bincount(answer, minlength=len(logits))
+        logits = logits - 0.4 * (counts > 0) - 0.3 * counts
+        logits[17] += 1.5
+        logits[300] -= 4.0
+        assert token_id == int(np.argmax(logits))
+        answer.append(token_id)
+
+
+def test_leaving_rows_give_their_memory_back(load_tiny: LoadTiny) -> None:
+    bench = Bench(load_tiny("llama"))
+    rows = [bench.join(make_row(), prompt_of(200, i)) for i in range(4)]
+    bench.steps(2)
+    full = bench.batch.cache_bytes
+    bench.batch.leave(set(rows[1:]))
+    assert bench.batch.cache_bytes <= full / 4
+    bench.batch.leave({rows[0]})
+    assert bench.batch.cache_bytes == 0

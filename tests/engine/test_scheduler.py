@@ -1,0 +1,220 @@
+"""The device is shared fairly, and what one request breaks stays its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from maxi_mlx.core.settings import STRATEGIES, SchedulerSettings
+from maxi_mlx.engine.language_model import LanguageModel
+from maxi_mlx.engine.mailbox import FaultNews, News, Outbox, PrefillNews, TokenNews
+from maxi_mlx.engine.row import PromptJob, Row
+from maxi_mlx.engine.scheduler import Scheduler
+from tests.engine.conftest import LoadTiny
+from tests.engine.test_batch import DRAWN, make_row, prompt_of
+
+BALANCED = STRATEGIES["balanced"]
+FAULTY_TOKEN = 77
+
+
+class Faulty:
+    """The real model, but it fails on any input that holds one certain token."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.layers = model.layers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        if FAULTY_TOKEN in inputs.flatten().tolist():
+            raise RuntimeError("no such kernel")
+        return self._model(inputs, cache=cache)
+
+
+class Desk:
+    """A scheduler and a clock-less view of its news."""
+
+    def __init__(
+        self, model: LanguageModel, settings: SchedulerSettings = BALANCED, *, budget: int = 1 << 30
+    ) -> None:
+        self.scheduler = Scheduler(model, settings, memory_budget_bytes=lambda: budget)
+        self.news: list[tuple[Any, News]] = []
+
+    def submit(self, prompt: list[int], *, num_rows: int = 1, **changes: Any) -> list[Row]:
+        rows = [make_row(mailbox=object(), choice=i, **changes) for i in range(num_rows)]
+        self.scheduler.submit(PromptJob(token_ids=prompt, rows=rows))
+        return rows
+
+    def step(self, count: int = 1) -> None:
+        for _ in range(count):
+            outbox: Outbox = []
+            self.scheduler.step(outbox)
+            self.news += outbox
+
+    def run(self) -> None:
+        for _ in range(5000):
+            if not self.scheduler.has_work:
+                return
+            self.step()
+        raise AssertionError("the scheduler does not come to an end")
+
+    def of(self, row: Row) -> list[News]:
+        return [news for mailbox, news in self.news if mailbox is row.mailbox]
+
+    def tokens(self, row: Row) -> list[int]:
+        return [news.token_id for news in self.of(row) if isinstance(news, TokenNews)]
+
+
+def test_a_running_answer_goes_on_between_the_slices_of_a_long_prompt(load_tiny: LoadTiny) -> None:
+    """No two slices follow each other without the running answer getting its share."""
+    settings = replace(BALANCED, prefill_slice_tokens=16, decode_share=0.5)
+    desk = Desk(load_tiny("llama"), settings)
+    (runner,) = desk.submit(prompt_of(5, 1), max_tokens=300)
+    desk.step(4)
+    desk.news.clear()
+    (late,) = desk.submit(prompt_of(200, 2), max_tokens=2)
+    desk.run()
+    order = [
+        "slice" if isinstance(news, PrefillNews) else "token"
+        for mailbox, news in desk.news
+        if mailbox is runner.mailbox or isinstance(news, PrefillNews)
+    ]
+    # The first mark only says that reading has begun.
+    first, last = order.index("slice") + 1, len(order) - order[::-1].index("slice")
+    window = order[first:last]
+    assert window.count("slice") >= 12
+    assert "slice slice" not in " ".join(window)
+    assert len(desk.tokens(late)) == 2
+
+
+def test_a_short_prompt_does_not_wait_for_a_long_one(load_tiny: LoadTiny) -> None:
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=16))
+    (long,) = desk.submit(prompt_of(400, 1), max_tokens=3)
+    (short,) = desk.submit(prompt_of(10, 2), max_tokens=3)
+    desk.run()
+    ends = [
+        mailbox
+        for mailbox, news in desk.news
+        if isinstance(news, TokenNews) and news.end is not None
+    ]
+    assert ends == [short.mailbox, long.mailbox]
+
+
+def test_a_prompt_is_read_once_for_all_its_answers(load_tiny: LoadTiny) -> None:
+    desk = Desk(load_tiny("llama"))
+    prompt = prompt_of(60, 1)
+    rows = desk.submit(prompt, num_rows=3, max_tokens=20)
+    desk.run()
+    assert len({tuple(desk.tokens(row)) for row in rows}) == 1
+    single = Desk(load_tiny("llama"))
+    (row,) = single.submit(prompt, max_tokens=20)
+    single.run()
+    assert desk.tokens(rows[0]) == single.tokens(row)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "lfm2", "mamba2", "llama4"])
+def test_forked_answers_do_not_disturb_each_other(family: str, load_tiny: LoadTiny) -> None:
+    prompt = prompt_of(40, 3)
+    keys = [(i, i) for i in range(3)]
+    desk = Desk(load_tiny(family))
+    rows = [make_row(DRAWN, mailbox=object(), key=key, max_tokens=25) for key in keys]
+    desk.scheduler.submit(PromptJob(token_ids=prompt, rows=list(rows)))
+    desk.run()
+    for row, key in zip(rows, keys, strict=True):
+        single = Desk(load_tiny(family))
+        (own,) = single.submit(prompt, sampling=DRAWN, key=key, max_tokens=25)
+        single.run()
+        assert desk.tokens(row) == single.tokens(own)
+
+
+def test_no_more_rows_run_than_allowed(load_tiny: LoadTiny) -> None:
+    desk = Desk(load_tiny("llama"), replace(BALANCED, max_running_rows=2))
+    rows = [desk.submit(prompt_of(4, i), max_tokens=5)[0] for i in range(5)]
+    for _ in range(200):
+        if not desk.scheduler.has_work:
+            break
+        desk.step()
+        assert desk.scheduler.num_running <= 2
+    assert all(len(desk.tokens(row)) == 5 for row in rows)
+
+
+def test_a_request_larger_than_the_limit_runs_alone(load_tiny: LoadTiny) -> None:
+    desk = Desk(load_tiny("llama"), replace(BALANCED, max_running_rows=2))
+    first = desk.submit(prompt_of(4, 1), max_tokens=5)[0]
+    many = desk.submit(prompt_of(4, 2), num_rows=6, max_tokens=5)
+    desk.run()
+    assert [len(desk.tokens(row)) for row in (first, *many)] == [5] * 7
+
+
+def test_rows_wait_while_memory_lacks(load_tiny: LoadTiny) -> None:
+    model = load_tiny("llama")
+    one_row = model.kv_cost.row_bytes(256)
+    desk = Desk(model, budget=one_row // 2)  # what is left beside the first
+    rows = [desk.submit(prompt_of(30, i), max_tokens=5)[0] for i in range(3)]
+    while desk.scheduler.has_work:
+        desk.step()
+        assert desk.scheduler.num_running <= 1
+    assert all(len(desk.tokens(row)) == 5 for row in rows)
+
+
+def test_kv_cost_is_what_a_row_really_takes(load_tiny: LoadTiny) -> None:
+    for family in ("llama", "gemma3", "lfm2", "mamba2"):
+        model = load_tiny(family)
+        desk = Desk(model)
+        desk.submit(prompt_of(100, 1), max_tokens=100)
+        while not desk.scheduler.has_work or desk.scheduler.num_running == 0:
+            desk.step()
+        desk.step(3)
+        real = desk.scheduler.kv_cache_bytes
+        assert real <= model.kv_cost.row_bytes(100) <= 1.6 * real, family
+
+
+def test_a_cancelled_row_is_gone_at_the_next_step(load_tiny: LoadTiny) -> None:
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=8))
+    (decoding,) = desk.submit(prompt_of(4, 1))
+    desk.step(3)
+    (reading,) = desk.submit(prompt_of(100, 2))
+    desk.step(2)
+    (waiting,) = desk.submit(prompt_of(4, 3))
+    for row in (decoding, reading, waiting):
+        row.cancelled = True
+    desk.step()
+    assert not desk.scheduler.has_work
+    assert desk.scheduler.kv_cache_bytes == 0
+    assert not desk.of(waiting)
+
+
+@pytest.fixture
+def faulty_model(load_tiny: LoadTiny) -> LanguageModel:
+    model = load_tiny("llama")
+    return replace(model, model=Faulty(model.model))
+
+
+def test_a_prompt_that_breaks_the_model_ends_its_own_request(faulty_model: LanguageModel) -> None:
+    desk = Desk(faulty_model)
+    (good,) = desk.submit([10, 20, 30], max_tokens=30)
+    desk.step(3)
+    (bad,) = desk.submit([10, FAULTY_TOKEN, 30], max_tokens=30)
+    desk.run()
+    (fault,) = [news for news in desk.of(bad) if isinstance(news, FaultNews)]
+    assert "no such kernel" in fault.error.message
+    assert len(desk.tokens(good)) == 30
+    assert desk.scheduler.fault is None
+
+
+def test_a_broken_step_fails_its_rows_and_the_next_request_is_served(
+    faulty_model: LanguageModel,
+) -> None:
+    desk = Desk(faulty_model)
+    (bad,) = desk.submit([10, FAULTY_TOKEN], max_tokens=30)  # its last token is fed by decoding
+    desk.run()
+    assert isinstance(desk.of(bad)[-1], FaultNews)
+    assert desk.scheduler.fault == "RuntimeError: no such kernel"
+    (good,) = desk.submit([10, 20, 30], max_tokens=30)
+    desk.run()
+    assert len(desk.tokens(good)) == 30

@@ -1,0 +1,94 @@
+"""Streams of events that the writers' tests share: two written out, and any (by hypothesis)."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from maxi_mlx.core.errors import EngineFailed
+from maxi_mlx.core.events import (
+    Completed,
+    Event,
+    Failed,
+    Finished,
+    PrefillProgress,
+    Started,
+    TextDelta,
+    Timings,
+    TokenLogprob,
+    TopLogprob,
+    Usage,
+)
+
+TIMINGS = Timings(queue_s=0.0, prefill_s=0.1, first_token_s=0.1, decode_s=0.2)
+
+# A quote, a newline, an emoji, and a line end that JSON allows in a string.
+PLAIN: list[Event] = [
+    Started("tiny", 12),
+    PrefillProgress(8, 12),
+    TextDelta(0, "Say"),
+    TextDelta(0, ' "hi"\n'),
+    TextDelta(0, "😀\u2028é"),
+    Finished(0, "stop", "END", 5),
+    Completed(Usage(prompt_tokens=12, completion_tokens=5, cached_tokens=8), TIMINGS),
+]
+
+# Two answers that interleave. "é" comes as two tokens; a logprob that JSON can't hold.
+TOKENS: list[Event] = [
+    Started("tiny", 3),
+    TextDelta(
+        0,
+        "A",
+        (TokenLogprob(1, "A", b"A", -0.5, (TopLogprob(1, "A", b"A", -0.5),)),),
+    ),
+    TextDelta(
+        1,
+        "caf",
+        (TokenLogprob(2, "caf", b"caf", -0.25, (TopLogprob(3, "x", b"x", float("-inf")),)),),
+    ),
+    TextDelta(1, "", (TokenLogprob(4, "\ufffd", b"\xc3", -1.0),)),
+    TextDelta(1, "é", (TokenLogprob(5, "\ufffd", b"\xa9", float("nan")),)),
+    Finished(0, "length", None, 1),
+    TextDelta(1, "!", (TokenLogprob(6, "!", b"!", -2.0),)),
+    Finished(1, "stop", None, 4),
+    Completed(Usage(prompt_tokens=3, completion_tokens=5), TIMINGS),
+]
+
+BROKEN: list[Event] = [
+    Started("tiny", 3),
+    TextDelta(0, "Hal"),
+    Failed(EngineFailed('The device said "no".\nTry again.')),
+]
+
+_texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+_logprobs = st.floats(max_value=0) | st.just(float("nan"))
+_tops = st.builds(TopLogprob, st.integers(0, 99), _texts, st.binary(max_size=4), _logprobs)
+_tokens = st.builds(
+    TokenLogprob,
+    st.integers(0, 99),
+    _texts,
+    st.binary(max_size=4),
+    _logprobs,
+    st.lists(_tops, max_size=3).map(tuple),
+)
+
+
+@st.composite
+def event_streams(draw: st.DrawFn) -> tuple[int, list[Event]]:
+    """The number of choices, and a whole good stream in which their deltas interleave."""
+    num_choices = draw(st.integers(1, 3))
+    events: list[Event] = [Started("tiny", draw(st.integers(1, 99)))]
+    running = list(range(num_choices))
+    while running:
+        choice = draw(st.sampled_from(running))
+        match draw(st.sampled_from(["text", "text", "text", "progress", "finish"])):
+            case "text":
+                tokens = tuple(draw(st.lists(_tokens, max_size=3)))
+                events.append(TextDelta(choice, draw(_texts), tokens))
+            case "progress":
+                events.append(PrefillProgress(1, 2))
+            case _:
+                reason = draw(st.sampled_from(["stop", "length"]))
+                events.append(Finished(choice, reason, None, draw(st.integers(1, 9))))
+                running.remove(choice)
+    counts = draw(st.tuples(st.integers(1, 99), st.integers(1, 99), st.integers(0, 99)))
+    return num_choices, [*events, Completed(Usage(*counts), TIMINGS)]
