@@ -106,8 +106,8 @@ def write_json(path: Path, options: argparse.Namespace, levels: Sequence[Figures
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     levels = asyncio.run(measure(options))
-    print(table(levels))
-    sys.stdout.flush()
+    writes_to_stdout = options.json is not None and str(options.json) == "-"
+    print(table(levels), file=sys.stderr if writes_to_stdout else sys.stdout)
     if options.json is not None:
         write_json(options.json, options, levels)
     return 1 if any(level.num_errors for level in levels) else 0

@@ -23,8 +23,8 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         )
     if origin is not None and not policy.allows_origin(origin, host=host):
         raise Forbidden(
-            f"Web pages from {origin!a} may not use this server. Start it with --cors and that "
-            "origin to let them, or with --cors '*' to let every page."
+            f"Web pages from {origin!a} may not use this server. Start it with "
+            f"--cors {origin!a} to let them, or with --cors '*' to let every page."
         )
     if request.method == "OPTIONS":
         return _preflight(request)

@@ -26,8 +26,7 @@ async def test_point_61_a_foreign_page_is_refused(start: Start, method: str) -> 
     answer = await client.send(method, "/v1/models", headers={"Origin": FOREIGN, **PREFLIGHT})
     assert answer.status == 403
     assert answer.error["type"] == "permission_error"
-    assert f"'{FOREIGN}'" in answer.error["message"]
-    assert "--cors" in answer.error["message"]
+    assert f"--cors '{FOREIGN}'" in answer.error["message"]
     assert not [name for name in answer.headers if name.startswith("Access-Control")]
 
 
@@ -138,7 +137,10 @@ async def test_point_60_an_answer_sent_piece_by_piece_names_the_origin(start: St
         await response.write_eof(b" second")
         return response
 
-    client = await start(prepare=lambda app: app.router.add_get("/pieces", pieces) and None)
+    def prepare(app: web.Application) -> None:
+        app.router.add_get("/pieces", pieces)
+
+    client = await start(prepare=prepare)
     answer = await client.get("/pieces", headers={"Origin": "http://localhost:3000"})
     assert answer.body == b"first second"
     assert answer.headers["Access-Control-Allow-Origin"] == "http://localhost:3000"

@@ -102,20 +102,7 @@ def parse_completion(body: bytes, *, request_id: str) -> CompletionCall:
     fields = decode(body, _COMPLETION)
     _check_shared(fields)
     num_answers = fields.n or 1
-    if fields.best_of not in (None, 1, num_answers):
-        raise InvalidRequest(
-            f"'best_of' must be 1 or equal to 'n' ({num_answers}), not {shown(fields.best_of)}: "
-            "answers are not ranked.",
-            param="best_of",
-        )
-    if fields.logprobs is not None:
-        check_top_logprobs("logprobs", fields.logprobs)
-        if fields.echo:
-            raise InvalidRequest(
-                "'echo' together with 'logprobs' is not served: the prompt's tokens have no "
-                "log-probabilities here. Leave one of them out.",
-                param="echo",
-            )
+    _check_completion(fields, num_answers)
     request = GenerateRequest(
         id=request_id,
         model=fields.model or "",
@@ -146,6 +133,23 @@ def _check_shared(fields: GenerationBody) -> None:
         )
     check_ranges(fields)
     refuse_format(fields.response_format, "response_format")
+
+
+def _check_completion(fields: CompletionBody, num_answers: int) -> None:
+    if fields.best_of not in (None, 1, num_answers):
+        raise InvalidRequest(
+            f"'best_of' must be 1 or equal to 'n' ({num_answers}), not {shown(fields.best_of)}: "
+            "answers are not ranked.",
+            param="best_of",
+        )
+    if fields.logprobs is not None:
+        check_top_logprobs("logprobs", fields.logprobs)
+        if fields.echo:
+            raise InvalidRequest(
+                "'echo' together with 'logprobs' is not served: the prompt's tokens have no "
+                "log-probabilities here. Leave one of them out.",
+                param="echo",
+            )
 
 
 def _include_usage(fields: GenerationBody) -> bool:

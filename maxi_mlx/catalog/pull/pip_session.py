@@ -192,6 +192,11 @@ def main(arguments: list[str]) -> int:
     except Hopeless as error:
         report("failed", reason=str(error))
         return 1
+    except BrokenPipeError:
+        return 1  # nobody reads the reports any more
+    except OSError as error:  # the disk's; the network's are Broken or Hopeless by now
+        report("failed", reason=str(error))
+        return 1
     except KeyboardInterrupt:
         return 130
     report("finished")

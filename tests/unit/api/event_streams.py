@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from maxi_mlx.core.errors import EngineFailed
@@ -59,7 +61,7 @@ BROKEN: list[Event] = [
     Failed(EngineFailed('The device said "no".\nTry again.')),
 ]
 
-_texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 _logprobs = st.floats(max_value=0) | st.just(float("nan"))
 _tops = st.builds(TopLogprob, st.integers(0, 99), _texts, st.binary(max_size=4), _logprobs)
 _tokens = st.builds(
@@ -72,23 +74,29 @@ _tokens = st.builds(
 )
 
 
+_steps = st.tuples(
+    st.integers(0, 2),  # the choice
+    st.one_of(
+        st.builds(PrefillProgress, st.just(1), st.just(2)),
+        st.builds(TextDelta, st.just(0), _texts, st.lists(_tokens, max_size=3).map(tuple)),
+        st.builds(Finished, st.just(0), st.sampled_from(["stop", "length"]), st.none(), st.just(1)),
+    ),
+)
+
+
 @st.composite
 def event_streams(draw: st.DrawFn) -> tuple[int, list[Event]]:
     """The number of choices, and a whole good stream in which their deltas interleave."""
-    num_choices = draw(st.integers(1, 3))
-    events: list[Event] = [Started("tiny", draw(st.integers(1, 99)))]
-    running = list(range(num_choices))
-    while running:
-        choice = draw(st.sampled_from(running))
-        match draw(st.sampled_from(["text", "text", "text", "progress", "finish"])):
-            case "text":
-                tokens = tuple(draw(st.lists(_tokens, max_size=3)))
-                events.append(TextDelta(choice, draw(_texts), tokens))
-            case "progress":
-                events.append(PrefillProgress(1, 2))
-            case _:
-                reason = draw(st.sampled_from(["stop", "length"]))
-                events.append(Finished(choice, reason, None, draw(st.integers(1, 9))))
+    running = list(range(draw(st.integers(1, 3))))
+    num_choices = len(running)
+    events: list[Event] = [Started("tiny", 3)]
+    for choice, event in draw(st.lists(_steps, max_size=10)):
+        if isinstance(event, PrefillProgress):
+            events.append(event)
+        elif choice in running:
+            events.append(replace(event, choice=choice))
+            if isinstance(event, Finished):
                 running.remove(choice)
+    events += [Finished(choice, "length", None, 1) for choice in running]
     counts = draw(st.tuples(st.integers(1, 99), st.integers(1, 99), st.integers(0, 99)))
     return num_choices, [*events, Completed(Usage(*counts), TIMINGS)]

@@ -132,7 +132,7 @@ def test_tool_calls_of_earlier_turns(
     assert parsed_messages(item) == (Message(role="assistant", text=None, tool_calls=(expected,)),)
 
 
-MISTAKES = [
+MISTAKES: list[tuple[Any, str, str]] = [
     (None, "messages", "'messages' is missing"),
     ([], "messages", "'messages' is empty"),
     ("hi", "messages", "must be a list, not a string"),

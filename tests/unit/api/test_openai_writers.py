@@ -72,7 +72,11 @@ def test_chunks_are_well_formed(logprobs: bool, case: tuple[int, list[Event]]) -
         (ChatStreamWriter, "chat.completion.chunk"),
         (CompletionStreamWriter, "text_completion"),
     ):
-        options = {"num_choices": num_choices, "logprobs": logprobs, "include_usage": True}
+        options: dict[str, Any] = {
+            "num_choices": num_choices,
+            "logprobs": logprobs,
+            "include_usage": True,
+        }
         sent = stream(kind(**HEAD, **options), events)
         # Every blank line ends an event, whatever the reader takes for a line end.
         assert len(sent.decode().splitlines()) == 2 * sent.count(b"\n\n")
@@ -97,7 +101,11 @@ def test_chunks_are_well_formed(logprobs: bool, case: tuple[int, list[Event]]) -
 def test_a_chat_stream_joins_to_the_whole(logprobs: bool, case: tuple[int, list[Event]]) -> None:
     """Joined by the openai package, from bytes that it reads itself and validates strictly."""
     num_choices, events = case
-    options = {"num_choices": num_choices, "logprobs": logprobs, "system_fingerprint": "fp"}
+    options: dict[str, Any] = {
+        "num_choices": num_choices,
+        "logprobs": logprobs,
+        "system_fingerprint": "fp",
+    }
     sent = stream(ChatStreamWriter(**HEAD, **options, include_usage=True), events)
     whole = ChatCompletion.model_validate_json(
         body(ChatAnswer(**HEAD, **options), events), strict=True
@@ -107,10 +115,10 @@ def test_a_chat_stream_joins_to_the_whole(logprobs: bool, case: tuple[int, list[
     for event in SSEDecoder().iter_bytes(iter([sent])):
         if event.data != "[DONE]":
             chunk = ChatCompletionChunk.model_validate_json(event.data, strict=True)
-            for choice in chunk.choices:
-                roles[choice.index].append(choice.delta.role)
+            for streamed in chunk.choices:
+                roles[streamed.index].append(streamed.delta.role)
             state.handle_chunk(chunk)
-    joined = state.get_final_completion()
+    joined = state.current_completion_snapshot
     assert [seen[0] for seen in roles.values()] == ["assistant"] * num_choices
     assert all(set(seen[1:]) <= {None} for seen in roles.values())
     assert joined.usage == whole.usage
@@ -134,7 +142,7 @@ def test_a_completion_stream_joins_to_the_whole(
     logprobs: bool, case: tuple[int, list[Event]]
 ) -> None:
     num_choices, events = case
-    options = {"num_choices": num_choices, "logprobs": logprobs}
+    options: dict[str, Any] = {"num_choices": num_choices, "logprobs": logprobs}
     sent = stream(CompletionStreamWriter(**HEAD, **options, include_usage=True), events)
     whole = json.loads(body(CompletionAnswer(**HEAD, **options), events))
     Completion.model_validate(whole, strict=True)

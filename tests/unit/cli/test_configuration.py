@@ -191,7 +191,7 @@ def test_wrong_flags(flags: Mapping[str, object], message: str) -> None:
 
 
 def test_wrong_variable() -> None:
-    with pytest.raises(SetupError, match='^environment MAXI_MLX_PORT: "x" is not a whole number'):
+    with pytest.raises(SetupError, match=r'^environment MAXI_MLX_PORT: "x" is not a whole number'):
         load({}, {"MAXI_MLX_PORT": "x"})
 
 
@@ -234,9 +234,9 @@ def test_wrong_files(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="can't read the configuration .*: no such file"):
+    with pytest.raises(SetupError, match=r"can't read the configuration .*: no such file"):
         load(file=tmp_path / "none.toml")
-    with pytest.raises(SetupError, match="can't read the configuration .*: is a directory"):
+    with pytest.raises(SetupError, match=r"can't read the configuration .*: is a directory"):
         load(file=tmp_path)
     (tmp_path / "latin.toml").write_bytes(b'model = "\xe9"\n')
     with pytest.raises(SetupError, match="is not TOML"):

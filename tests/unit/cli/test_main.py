@@ -1,0 +1,154 @@
+"""What goes wrong at the command line is one line on stderr and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.commands import environment, run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        pytest.param(
+            ["sevre"],
+            "no such command 'sevre'; there are serve, list, pull, doctor (see maxi-mlx --help)",
+            id="command",
+        ),
+        pytest.param(
+            ["serve", "--prot", "5"],
+            "No such option '--prot'. Did you mean '--port'? (see maxi-mlx serve --help)",
+            id="option",
+        ),
+        pytest.param(
+            ["serve", "--port"],
+            "Option '--port' requires an argument. (see maxi-mlx serve --help)",
+            id="option-without-value",
+        ),
+        pytest.param(
+            ["serve", "surplus"],
+            "Got unexpected extra argument (surplus) (see maxi-mlx serve --help)",
+            id="argument",
+        ),
+        pytest.param(
+            ["serve", "--port", "70000"],
+            'flag --port: "70000" is not a whole number from 0 to 65535',
+            id="value",
+        ),
+        pytest.param(
+            ["serve", "--model-dir", "/no/such/folder"],
+            "flag --model-dir: /no/such/folder does not exist",
+            id="folder",
+        ),
+        pytest.param(
+            ["list", "--model-dir", sys.executable],
+            f"flag --model-dir: {sys.executable} is not a folder",
+            id="folder-is-a-file",
+        ),
+        pytest.param(
+            ["serve", "--config", "/no/such.toml"],
+            "can't read the configuration /no/such.toml: no such file or directory",
+            id="config",
+        ),
+    ],
+)
+def test_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], line: str) -> None:
+    result = run(*arguments, home=tmp_path)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"maxi-mlx: {line}\n")
+
+
+def test_configuration_in_the_home_folder_is_read(tmp_path: Path) -> None:
+    (tmp_path / ".maxi-mlx").mkdir()
+    file = tmp_path / ".maxi-mlx/config.toml"
+    file.write_text("prot = 5\n")
+    result = run("serve", home=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == f"maxi-mlx: file {file}: unknown key 'prot'; did you mean 'port'?\n"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac has Metal")
+def test_metal_on_another_system(tmp_path: Path) -> None:
+    result = run("serve", "--backend", "metal", home=tmp_path)
+    assert result.returncode == 2
+    line = "--backend metal needs a Mac; use --backend auto, cpu or cuda here"
+    assert result.stderr == f"maxi-mlx: {line}\n"
+
+
+def test_taken_port(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        result = run("serve", "--port", str(port), home=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert f"maxi-mlx: Port {port} is taken" in result.stderr
+
+
+def test_unknown_and_broken_models(tmp_path: Path) -> None:
+    broken = tmp_path / "models/broken"
+    broken.mkdir(parents=True)
+    (broken / "config.json").write_text("{")
+    for option in ("--model", "--fallback-model"):
+        for name, words in (("broken", "can't be served: config.json"), ("none", "'none' was not")):
+            folder = str(tmp_path / "models")
+            result = run("serve", "--model-dir", folder, option, name, home=tmp_path)
+            assert result.returncode == 2
+            assert result.stderr.startswith("maxi-mlx: ")
+            assert result.stderr.count("\n") == 1
+            assert words in result.stderr
+
+
+def test_certificate_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text("no certificate")
+    result = run("serve", "--port", "0", "--tls-cert", str(tmp_path / "cert.pem"), home=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "cert.pem" in result.stderr
+
+
+def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from maxi_mlx.cli.main import main\n"
+        "try:\n    main(['--help'])\n"
+        "except SystemExit as end:\n    assert end.code == 0\n"
+        "heavy = {'asyncio', 'aiohttp', 'msgspec', 'mlx', 'numpy', 'maxi_mlx.cli.serve'}\n"
+        "print('heavy:', sorted(heavy & set(sys.modules)))\n"
+    )
+    import subprocess
+
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "serve   Answer OpenAI's API with the models on this machine." in result.stdout
+    assert result.stdout.endswith("heavy: []\n")
+
+
+def test_bare_command_shows_help(tmp_path: Path) -> None:
+    result = run(home=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.startswith("Usage: maxi-mlx [OPTIONS] COMMAND")
+
+
+def test_reader_that_leaves_early(tmp_path: Path) -> None:
+    import subprocess
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "maxi_mlx", "list"],
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""

@@ -1,0 +1,1 @@
+"""Tests of the embedded model: its download, its conversion, what the user sees of it."""
