@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from measuring.arguments import count, counts
+from measuring.arguments import count, counts, model_folder
 from measuring.client import Target
 from measuring.in_process import InProcess
 from measuring.level import run_level
@@ -34,7 +34,12 @@ Contender = Callable[[Sequence[str]], Awaitable[Speed]]
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The server's speed beside in-process mlx-lm's.")
     add = parser.add_argument
-    add("--model", type=Path, metavar="FOLDER", help="default: SmolLM2 if pulled, else a tiny one")
+    add(
+        "--model",
+        type=model_folder,
+        metavar="FOLDER",
+        help="default: SmolLM2 if pulled, else a tiny one",
+    )
     add("--concurrency", type=counts, default=[1, 4, 16], metavar="N,N", help="texts at once")
     add("--rounds", type=count, default=3, metavar="N", help="turns of each, at each concurrency")
     add("--prompt-tokens", type=count, default=64, metavar="N", help="about so many")
@@ -132,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="maxi-mlx-") as scratch:
         folder = options.model or _pulled_model() or _build_tiny(Path(scratch))
         print(f"{folder.name}: {options.rounds} rounds, {options.max_tokens} tokens a text at most")
-        levels = asyncio.run(measure(folder.resolve(), options))
+        levels = asyncio.run(measure(folder, options))
     print(comparison(levels))
     if options.json is not None:
         options.json.write_bytes(msgspec.json.encode(levels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 
 def count(text: str) -> int:
@@ -23,3 +24,10 @@ def seconds(text: str) -> float:
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return value
+
+
+def model_folder(text: str) -> Path:
+    folder = Path(text)
+    if not (folder / "config.json").is_file():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a model folder: it has no config.json")
+    return folder.resolve()

@@ -36,12 +36,12 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """What was found at one place, and by which other names it was reached."""
+    """What was found at one place. ``others`` lead to the same folder."""
 
     place: Place
     state: _State
     classification: Classification | None
-    aliases: tuple[str, ...] = ()
+    others: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,8 @@ class Catalog:
         for sighting in sightings(self._roots, self._reader):
             first = found.get(sighting.listing.identity)
             if first is not None:
-                found[sighting.listing.identity] = _with_alias(first, sighting.place)
+                others = (*first.others, sighting.place)
+                found[sighting.listing.identity] = replace(first, others=others)
                 continue
             record, is_final = self._record(sighting)
             found[sighting.listing.identity] = record
@@ -148,11 +149,6 @@ def _state(sighting: Sighting) -> tuple[_State, bool]:
     return state, is_final
 
 
-def _with_alias(record: _Record, place: Place) -> _Record:
-    names = (place.name, *((f"{place.org}/{place.name}",) if place.org else ()))
-    return replace(record, aliases=(*record.aliases, *names))
-
-
 def _inventory(records: tuple[_Record, ...]) -> _Inventory:
     models = [(record, record.classification) for record in records if record.classification]
     namings = [_naming(record, found) for record, found in models]
@@ -166,17 +162,23 @@ def _inventory(records: tuple[_Record, ...]) -> _Inventory:
 
 def _naming(record: _Record, found: Classification) -> Naming:
     place = record.place
-    paths = [place.path, os.path.realpath(place.path)]
+    paths = [place.path, os.path.realpath(place.path), *(other.path for other in record.others)]
     if place.repository is not None:
         paths.append(place.repository)
+    aliases = [_full_name(other) for other in record.others]
+    aliases += [other.name for other in record.others]
     return Naming(
         name=printable(place.name),
         org=printable(place.org) if place.org else None,
         label=printable(os.path.basename(place.root.source.rstrip("/"))),
         paths=tuple(dict.fromkeys(paths)),
-        aliases=tuple(map(printable, record.aliases)),
+        aliases=tuple(map(printable, aliases)),
         is_servable=found.problem is None,
     )
+
+
+def _full_name(place: Place) -> str:
+    return f"{place.org}/{place.name}" if place.org else place.name
 
 
 def _entry(id: str, naming: Naming, place: Place, found: Classification) -> ModelEntry:

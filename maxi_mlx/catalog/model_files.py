@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-MAX_JSON_BYTES = 16 * 1024 * 1024
+MAX_JSON_BYTES = 16_000_000
 
 
 class BrokenFile(Exception):

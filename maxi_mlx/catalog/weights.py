@@ -15,7 +15,7 @@ import msgspec
 from maxi_mlx.catalog.model_files import BrokenFile, open_regular, read_bytes
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own bound
-MAX_INDEX_BYTES = 64 * 1024 * 1024
+MAX_INDEX_BYTES = 64_000_000
 INDEX_NAME = "model.safetensors.index.json"
 
 _LFS_POINTER = b"version https://git-lfs"

@@ -18,6 +18,7 @@ from maxi_mlx.core.errors import MaxiError
 
 PROGRAM = "maxi-mlx"
 EXIT_SETUP = 2  # something about the command line or this machine; nothing was done
+EXIT_READER_LEFT = 1
 EXIT_INTERRUPTED = 130  # as shells have it for Ctrl-C
 
 # name: (where its click command is, the line in `maxi-mlx --help`)
@@ -70,25 +71,38 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         code = commands.main(arguments, prog_name=PROGRAM, standalone_mode=False)
     except MaxiError as error:
-        fail(error.message)
+        code = _complain(error.message)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        sys.exit(EXIT_SETUP)
+        code = EXIT_SETUP
     except click.ClickException as error:
-        fail(_usage(error))
+        code = _complain(_usage(error))
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(EXIT_INTERRUPTED)
+        code = EXIT_INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has enough. Python's own flush at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    sys.exit(code if isinstance(code, int) else 0)
+        code = EXIT_READER_LEFT
+    _leave(code if isinstance(code, int) else 0)
 
 
-def fail(message: str) -> NoReturn:
-    """One line on stderr, and the exit code for it."""
+def _leave(code: int) -> NoReturn:
+    """End the process; where MLX ran in it, without Python's own shutdown.
+
+    A thread that used MLX asks for the interpreter's lock once more as it ends, after Python counts
+    it as ended. If that falls into the shutdown, the process aborts.
+    """
+    if "mlx.core" in sys.modules:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _complain(message: str) -> int:
+    """One line on stderr; gives the exit code for it."""
     click.echo(f"{PROGRAM}: {' '.join(message.split())}", err=True)
-    sys.exit(EXIT_SETUP)
+    return EXIT_SETUP
 
 
 def _usage(error: click.ClickException) -> str:

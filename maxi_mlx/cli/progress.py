@@ -72,7 +72,10 @@ class Job:
             return ""
         per_s = (last - first) / (last_s - first_s)
         left = f"{duration_text((self.total - self.count) / per_s)} left"
-        return f"{size_text(round(per_s))}/s  {left}" if self._unit == "bytes" else left
+        if self._unit != "bytes":
+            return left
+        rate = f"{per_s / 1e6:.1f} MB" if per_s >= 1e6 else size_text(round(per_s))
+        return f"{rate}/s  {left}"
 
     def took(self) -> str:
         return duration_text(self._clock() - self._began_s)

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from jinja2.exceptions import TemplateError
-
 from maxi_mlx.core.errors import ContextTooLong, InvalidRequest
 from maxi_mlx.core.request import ChatPrompt, GenerateRequest, Message, Prompt, TextPrompt
 from maxi_mlx.engine.fill_in_middle import fill_in_middle_prompt
@@ -101,7 +99,7 @@ class PromptBuilder:
                 "/v1/completions, or an instruct model.",
                 param="model",
             )
-        problem: TemplateError | TypeError | None = None
+        problem: Exception | None = None
         for attempt in (
             prompt.messages,
             merge_turns(prompt.messages),
@@ -109,7 +107,8 @@ class PromptBuilder:
         ):
             try:
                 return self._apply_template(attempt, prompt)
-            except (TemplateError, TypeError) as error:
+            except Exception as error:
+                # A template is a program of the model's: whatever it raises, it says no.
                 problem = problem or error
         raise InvalidRequest(
             f"The chat template of {self._model.entry.id} does not take these messages: {problem}",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.models.folder import prepare_device
 from tests.models.scripted import (
     COMPLETIONS,
     DIALOGUES,
@@ -22,6 +23,7 @@ MAX_TOKENS = 200
 
 @pytest.fixture(scope="module")
 def loaded(scripted_model: Path) -> tuple[Any, Any]:
+    prepare_device()
     import mlx_lm
 
     model, tokenizer = mlx_lm.load(str(scripted_model))[:2]

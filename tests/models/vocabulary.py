@@ -62,11 +62,16 @@ def sentencepiece_tokenizer(
     if strips_leading_space:
         steps.append(decoders.Strip(" ", 1, 0))
     tokenizer.decoder = decoders.Sequence(steps)
+    # Japanese and emoji are left to the byte tokens.
+    letters = {letter for text in texts for letter in text if ord(letter) < 0x250}
+    alphabet = sorted(letters - {" "} | {SPACE})
     byte_tokens = [f"<0x{value:02X}>" for value in range(256)]
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=[*special_tokens, *byte_tokens],
-        limit_alphabet=80,  # so that Japanese and emoji need the byte tokens
+        # Of characters that are equally frequent the trainer would take now one, now another.
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)

@@ -25,7 +25,7 @@ async def client(start: Start, scripted_model: Path) -> Client:
     return await start(Settings(), Root(scripted_model, "tests", "folders"))
 
 
-def body(name: str = "capital", **more: Any) -> dict[str, Any]:
+def body(name: str = "capital", /, **more: Any) -> dict[str, Any]:
     dialogue = DIALOGUES[name]
     return {"model": "scripted", "messages": dialogue.messages, "temperature": 0, **more}
 
@@ -34,7 +34,7 @@ def chunks_of(answer: Answer) -> list[dict[str, Any]]:
     """The stream's JSON, after checking its form."""
     assert answer.status == 200
     assert answer.headers["Content-Type"].startswith("text/event-stream")
-    frames = answer.body.decode().split("\n\n")
+    frames = [f for f in answer.body.decode().split("\n\n") if f != ": keep-alive"]
     assert frames[-2:] == ["data: [DONE]", ""]
     assert all(frame.startswith("data: {") for frame in frames[:-2])
     return [json.loads(frame.removeprefix("data: ")) for frame in frames[:-2]]

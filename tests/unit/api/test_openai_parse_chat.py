@@ -50,6 +50,19 @@ def test_the_smallest_body() -> None:
     assert parse() == ChatCall(request=PLAIN, stream=False, include_usage=False)
 
 
+EVERY_SAMPLING_OPTION = SamplingParams(
+    temperature=0.5,
+    top_p=0.9,
+    top_k=40,
+    min_p=0.05,
+    repetition_penalty=1.1,
+    presence_penalty=-1.0,
+    frequency_penalty=2.0,
+    logit_bias=((7, -100.0), (42, 1.5)),
+    seed=123,
+)
+
+
 def test_every_option_arrives() -> None:
     call = parse(
         temperature=0.5,
@@ -77,17 +90,7 @@ def test_every_option_arrives() -> None:
             n=3,
             max_tokens=10,
             stop=("a", "b"),
-            sampling=SamplingParams(
-                temperature=0.5,
-                top_p=0.9,
-                top_k=40,
-                min_p=0.05,
-                repetition_penalty=1.1,
-                presence_penalty=-1.0,
-                frequency_penalty=2.0,
-                logit_bias=((7, -100.0), (42, 1.5)),
-                seed=123,
-            ),
+            sampling=EVERY_SAMPLING_OPTION,
             top_logprobs=5,
         ),
         stream=True,

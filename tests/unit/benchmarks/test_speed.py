@@ -35,6 +35,13 @@ def test_every_pair_of_contenders_is_compared() -> None:
     assert all(pair in heading for pair in pairs)
 
 
+def test_a_folder_without_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        tokens_per_second.parse(["--model", str(tmp_path)])
+    assert caught.value.code == 2
+    assert "is not a model folder: it has no config.json" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 async def test_as_a_command(tiny_model: TinyModel, tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"

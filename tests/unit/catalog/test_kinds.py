@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from maxi_mlx.catalog import architectures
 from maxi_mlx.catalog.catalog import Catalog, Root
 from maxi_mlx.catalog.model_config import context_length, quantization
 from maxi_mlx.core.models import ModelEntry
@@ -278,3 +279,46 @@ def test_context_length(
 )
 def test_quantization(config: Mapping[str, Any], expected: str | None) -> None:
     assert quantization(config) == expected
+
+
+def test_mlx_lms_own_tables_are_read_right() -> None:
+    from mlx_lm.utils import MODEL_ARCHITECTURE_REMAPPING, MODEL_REMAPPING
+
+    assert architectures._table("MODEL_REMAPPING") == MODEL_REMAPPING
+    assert architectures._table("MODEL_ARCHITECTURE_REMAPPING") == MODEL_ARCHITECTURE_REMAPPING
+    assert all(architectures.is_supported(name, ()) for name in MODEL_REMAPPING)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "is_supported"),
+    [
+        ("qwen3_5", True),
+        ("lfm2-vl", True),
+        ("solar_open", True),  # takes its model from another file
+        ("qwen3_5_moe", True),
+        ("Qwen3", False),
+        ("base", False),
+        ("switch_layers", False),
+        ("os", False),
+        ("llama.py", False),
+        ("", False),
+    ],
+)
+def test_model_types_of_mlx_lm(model_type: str, *, is_supported: bool) -> None:
+    assert architectures.is_supported(model_type, ()) is is_supported
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"),
+    [
+        ("LlamaTokenizerFast", True),
+        ("Qwen2Tokenizer", True),
+        ("PreTrainedTokenizerFast", True),
+        ("ernie4_5", True),
+        ("TikTokenTokenizer", False),
+        ("InternLM2Tokenizer", False),
+        ("kimi_k2", False),
+    ],
+)
+def test_tokenizer_classes_of_transformers(name: str, *, is_known: bool) -> None:
+    assert architectures.has_tokenizer_class(name) is is_known

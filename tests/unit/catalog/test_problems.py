@@ -261,7 +261,7 @@ def apple_double(folder: Path) -> None:
         (deep_config, "config.json is nested too deeply"),
         (binary_config, "config.json is not UTF-8 text"),
         (config_with_byte_order_mark, None),
-        (huge_config, "config.json has 17 MB, more than the 17 MB that such a file may have"),
+        (huge_config, "config.json has 17 MB, more than the 16 MB that such a file may have"),
         (no_config, "config.json is missing beside the weights"),
         (pipe_for_config, "config.json is missing beside the weights"),
         (no_model_type, "config.json names no model_type"),
@@ -330,14 +330,28 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
-CONFIG_KEYS = (
-    "model_type architectures text_config quantization quantization_config vision_config id2label "
-    "num_labels max_position_embeddings model_file auto_map tokenizer_class target n_mels"
-).split()
+CONFIG_KEYS = st.sampled_from(
+    [
+        "architectures",
+        "auto_map",
+        "id2label",
+        "max_position_embeddings",
+        "model_file",
+        "model_type",
+        "n_mels",
+        "num_labels",
+        "quantization",
+        "quantization_config",
+        "target",
+        "text_config",
+        "tokenizer_class",
+        "vision_config",
+    ]
+)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(config=st.dictionaries(st.sampled_from(CONFIG_KEYS), JSON))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(config=st.dictionaries(CONFIG_KEYS, JSON))
 def test_any_values_in_a_config_leave_the_catalog_unharmed(
     tmp_path: Path, config: dict[str, object]
 ) -> None:

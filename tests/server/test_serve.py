@@ -1,0 +1,238 @@
+"""From taking the port to the last answer: how the server starts and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from maxi_mlx.catalog.catalog import Catalog, Root
+from maxi_mlx.core.errors import SetupError
+from maxi_mlx.core.settings import Settings
+from maxi_mlx.engine.engine import Engine
+from maxi_mlx.server.serve import Stop, run
+
+ANY_PORT = Settings(port=0, drain_timeout_s=20)
+ENDLESS = {
+    "model": "long",
+    "prompt": "hello",
+    "max_tokens": -1,
+    "stream": True,
+    "logit_bias": {"0": -100, "1": -100, "2": -100},
+}
+
+
+@dataclass
+class Served:
+    """A server under `run`, and a client for it."""
+
+    address: str
+    engine: Engine
+    stop: Stop
+    task: asyncio.Task[None]
+    session: aiohttp.ClientSession
+    ended_at: float = field(default=0.0)
+
+    def post(self, path: str = "/v1/completions", **fields: Any) -> Any:
+        return self.session.post(self.address + path, json=fields)
+
+    async def end(self, *, within_s: float) -> float:
+        """Waits for `run` to return; gives how long that took."""
+        began = time.perf_counter()
+        async with asyncio.timeout(within_s):
+            await self.task
+        return time.perf_counter() - began
+
+
+@asynccontextmanager
+async def serving(settings: Settings, *roots: Root) -> AsyncIterator[Served]:
+    catalog = Catalog(roots)
+    engine = Engine(settings, catalog)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = Stop()
+    task = asyncio.create_task(run(settings, engine, catalog, on_ready=ready.set_result, stop=stop))
+    async with aiohttp.ClientSession() as session:
+        yield Served(await ready, engine, stop, task, session)
+    stop.ask()
+    stop.ask()
+    await task
+
+
+async def setup_error(settings: Settings) -> str:
+    catalog = Catalog([])
+    engine = Engine(settings, catalog)
+    with pytest.raises(SetupError) as caught:
+        await run(settings, engine, catalog, on_ready=lambda _: None)
+    assert engine.status().state == "starting"  # nothing was begun
+    return caught.value.message
+
+
+def root(folder: Path) -> Root:
+    return Root(folder, "tests", "folders")
+
+
+async def test_a_taken_port_is_one_clear_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = await setup_error(Settings(port=port))
+    assert f"Port {port} is taken" in message
+    assert "--port" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(host="192.0.2.1", port=0), "--host 192.0.2.1 is not an address of this machine"),
+        (Settings(host="no such host", port=0), "--host no such host is no address"),
+        (Settings(port=0, tls_cert=Path("/nowhere.pem")), "/nowhere.pem can't be used: No such"),
+        (Settings(port=0, tls_cert=Path(__file__)), "can't be used"),
+    ],
+    ids=["foreign address", "no name", "no certificate", "not a certificate"],
+)
+async def test_an_address_that_cannot_be_used_is_one_clear_line(
+    settings: Settings, words: str
+) -> None:
+    message = await setup_error(settings)
+    assert words in message
+    assert "\n" not in message
+
+
+async def test_a_port_is_free_again_at_once() -> None:
+    async with serving(ANY_PORT) as served:
+        port = int(served.address.rpartition(":")[2])
+        async with served.session.get(served.address) as answer:
+            assert answer.status == 200
+    async with serving(replace(ANY_PORT, port=port)) as served:
+        assert served.address == f"http://127.0.0.1:{port}"
+
+
+async def test_localhost_is_reached_by_all_its_addresses() -> None:
+    async with serving(replace(ANY_PORT, host="localhost")) as served:
+        port = served.address.rpartition(":")[2]
+        assert served.address == f"http://localhost:{port}"
+        async with served.session.get(f"http://127.0.0.1:{port}/health") as answer:
+            assert answer.status == 200
+
+
+async def test_tls(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key}"
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    await asyncio.to_thread(
+        subprocess.run,
+        [*command.split(), "-out", str(cert), "-addext", names],
+        check=True,
+        capture_output=True,
+    )
+    async with serving(replace(ANY_PORT, tls_cert=cert, tls_key=key)) as served:
+        assert served.address.startswith("https://127.0.0.1:")
+        trust = ssl.create_default_context(cafile=str(cert))
+        async with served.session.get(served.address + "/health", ssl=trust) as answer:
+            assert answer.status == 200
+        _, writer = await asyncio.open_connection("127.0.0.1", int(served.address[-5:].strip(":")))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")  # plain HTTP on the TLS port does no harm
+        writer.close()
+        async with served.session.get(served.address + "/health", ssl=trust) as answer:
+            assert answer.status == 200
+
+
+async def test_an_idle_server_ends_soon_after_it_is_asked() -> None:
+    async with serving(ANY_PORT) as served:
+        async with served.session.get(served.address) as answer:  # leaves an idle connection
+            assert answer.status == 200
+        served.stop.ask()
+        assert await served.end(within_s=10) < 10
+
+
+async def test_running_answers_finish_and_new_ones_are_refused(long_model: Path) -> None:
+    async with serving(ANY_PORT, root(long_model)) as served:
+        async with served.post(**{**ENDLESS, "max_tokens": 1500}) as running:
+            await running.content.readline()
+            served.stop.ask()
+            await asyncio.sleep(0.05)
+            async with served.post(**ENDLESS) as refused:
+                assert refused.status == 503
+                assert int(refused.headers["Retry-After"]) > 0
+                assert (await refused.json())["error"]["code"] == "unavailable"
+            async with served.session.get(served.address + "/health") as health:
+                assert (await health.json())["status"] == "draining"
+            body = await running.content.read()
+        assert body.endswith(b"data: [DONE]\n\n")
+        assert b'"finish_reason":"length"' in body
+        await served.end(within_s=5)
+
+
+@pytest.mark.clients(18)
+@pytest.mark.parametrize("asks", [1, 2], ids=["time runs out", "asked twice"])
+async def test_point_18_an_answer_that_is_ended_says_so(long_model: Path, asks: int) -> None:
+    timeout_s = 0.3 if asks == 1 else 60
+    async with serving(replace(ANY_PORT, drain_timeout_s=timeout_s), root(long_model)) as served:
+        async with served.post(**ENDLESS) as running:
+            await running.content.readline()
+            for _ in range(asks):
+                served.stop.ask()
+            body = await running.content.read()
+        assert await served.end(within_s=5) < 3
+    last = body.split(b"\n\n")[-2]
+    error = json.loads(last.removeprefix(b"data: "))["error"]
+    assert error["code"] == "unavailable"
+
+
+async def test_a_whole_answer_that_is_ended_is_503(long_model: Path) -> None:
+    async with serving(replace(ANY_PORT, drain_timeout_s=0.3), root(long_model)) as served:
+        asking = asyncio.create_task(served.post(**{**ENDLESS, "stream": False}).__aenter__())
+        await asyncio.sleep(0.5)
+        served.stop.ask()
+        answer = await asking
+        assert answer.status == 503
+        answer.release()
+        await served.end(within_s=5)
+
+
+async def test_a_slow_reader_gets_the_rest_while_the_server_drains(long_model: Path) -> None:
+    async with serving(ANY_PORT, root(long_model)) as served:
+        async with served.post(**{**ENDLESS, "max_tokens": 3000}) as running:
+            await running.content.readline()
+            while served.engine.status().num_running:
+                await asyncio.sleep(0.05)
+            served.stop.ask()
+            await asyncio.sleep(0.3)
+            body = await running.content.read()
+        assert body.endswith(b"data: [DONE]\n\n")
+        await served.end(within_s=5)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_signals_ask_to_stop(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    async with serving(ANY_PORT) as served:
+        assert not served.stop.draining.is_set()
+        os.kill(os.getpid(), number)
+        await served.end(within_s=10)
+        assert served.stop.draining.is_set()
+        assert not served.stop.at_once.is_set()
+    assert signal.getsignal(number) == before
+
+
+async def test_a_cancelled_server_cleans_up() -> None:
+    async with serving(ANY_PORT) as served:
+        served.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await served.task
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await served.session.get(served.address)
+        served.task = asyncio.create_task(asyncio.sleep(0))

@@ -1,0 +1,47 @@
+"""docs/api.md says of every request field what the code's own table says.
+
+After a change of the table: ``python -m tests.unit.api.test_docs`` rewrites the document's tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from maxi_mlx.api.openai.fields import CHAT_FIELDS, COMPLETION_FIELDS, RESPONSES_FIELDS, Field
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "api.md"
+TABLES: Mapping[str, Mapping[str, Field]] = {
+    "chat": CHAT_FIELDS,
+    "completions": COMPLETION_FIELDS,
+    "input": RESPONSES_FIELDS,
+}
+
+
+def table(fields: Mapping[str, Field]) -> str:
+    rows = ["| field | | |", "|---|---|---|"]
+    rows += [f"| `{name}` | {field.treatment} | {field.note} |" for name, field in fields.items()]
+    return "\n".join(rows)
+
+
+def with_table(text: str, name: str) -> str:
+    """The document with one table, between its two marks, written anew."""
+    begin, end = f"<!-- {name} -->\n", f"\n<!-- end {name} -->"
+    before, rest = text.split(begin)
+    after = rest.split(end)[1]
+    return before + begin + table(TABLES[name]) + end + after
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_documents_table_is_the_codes(name: str) -> None:
+    text = DOCUMENT.read_text()
+    assert with_table(text, name) == text
+
+
+if __name__ == "__main__":
+    document = DOCUMENT.read_text()
+    for each in TABLES:
+        document = with_table(document, each)
+    DOCUMENT.write_text(document)

@@ -1,0 +1,74 @@
+"""`maxi-mlx pull` as a command: the names it knows, and what it decides by itself."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from maxi_mlx.catalog.pull.folder import NEEDED_FILES
+from maxi_mlx.cli import pull as command
+from maxi_mlx.core.errors import SetupError
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "smollm2",
+        "SmolLM2",
+        "smollm2:latest",
+        "smollm2:135m",
+        "smollm2-135m",
+        "SmolLM2-135M-Instruct",
+        "HuggingFaceTB/SmolLM2-135M-Instruct",
+    ],
+)
+def test_all_spellings_of_the_model_are_known_and_it_is_made_once(name: str, home: Path) -> None:
+    """The folder is there: nothing may be fetched, and the index of this home is unreachable."""
+    folder = home / "models" / "SmolLM2-135M-Instruct"
+    folder.mkdir(parents=True)
+    for needed in NEEDED_FILES:
+        (folder / needed).touch()
+    result = CliRunner().invoke(command.pull, [name], catch_exceptions=False)
+    assert result.stdout == f"SmolLM2-135M-Instruct is there already: {folder}\n"
+    assert not (home / "downloads").exists()
+
+
+@pytest.mark.parametrize("name", ["qwen3", "mlx-community/Qwen3-0.6B-4bit", "smollm2:1.7b", ""])
+def test_other_names_are_an_error_that_says_what_there_is(name: str, home: Path) -> None:
+    with pytest.raises(SetupError, match=f"'{name}' can't be fetched: .*`maxi-mlx pull smollm2`"):
+        CliRunner().invoke(command.pull, [name], catch_exceptions=False)
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "packages", "precision"),
+    [
+        pytest.param("darwin", "arm64", [], "4bit", id="Apple silicon"),
+        pytest.param("darwin", "x86_64", [], "float32", id="Intel Mac"),
+        pytest.param("linux", "x86_64", [], "float32", id="Linux"),
+        pytest.param("linux", "aarch64", ["mlx_cpu"], "float32", id="Linux on arm"),
+        pytest.param("linux", "x86_64", ["mlx_cuda_12"], "4bit", id="CUDA 12"),
+        pytest.param("linux", "x86_64", ["mlx_cuda_13"], "4bit", id="CUDA 13"),
+    ],
+)
+def test_the_precision_is_the_one_this_machine_runs_best(
+    system: str,
+    machine: str,
+    packages: list[str],
+    precision: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])  # a machine with these packages alone
+    for package in packages:
+        info = tmp_path / f"{package}-0.32.4.dist-info"
+        info.mkdir()
+        name = package.replace("_", "-")
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.32.4\n")
+    assert command.best_precision() == precision
