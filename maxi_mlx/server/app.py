@@ -32,12 +32,13 @@ def create_app(settings: Settings, engine: Engine, catalog: Catalog) -> web.Appl
     app[keys.ENGINE] = engine
     app[keys.CATALOG] = catalog
     app[keys.ORIGINS] = OriginPolicy.of(settings)
+    app[keys.FEEDS] = set()
     app[keys.RUNNING] = RunningRequests()
     app[keys.STARTED_AT] = time.monotonic()
     app[keys.KEEP_ALIVE_S] = DEFAULT_KEEP_ALIVE_S
     app.add_routes(ROUTES)
     app.on_response_prepare.append(add_headers)
-    app.on_shutdown.append(_close_engine)
+    app.on_shutdown.append(_end_answers)
     app.cleanup_ctx.append(_running_engine)
     return app
 
@@ -49,7 +50,8 @@ async def _running_engine(app: web.Application) -> AsyncIterator[None]:
     await engine.close()
 
 
-async def _close_engine(app: web.Application) -> None:
+async def _end_answers(app: web.Application) -> None:
     # Before the connections are closed: what is still running ends with an event that says so,
     # instead of a cut.
-    await app[keys.ENGINE].close()
+    for feed in app[keys.FEEDS]:
+        feed.end()

@@ -22,22 +22,32 @@ class EventFeed:
     """Lives on the event loop. Its last event is always `Completed` or `Failed`, whatever became
     of the generator; leaving the ``async with`` block ends generation.
 
-    ``model`` is the one that answers, once that is known; until then, the one asked for.
+    ``model`` is the one that answers, once that is known; until then, the one asked for. While it
+    lasts, a feed is in ``among``, for whoever has to end them all.
     """
 
     def __init__(
-        self, events: AsyncIterator[Event], *, asked_model: str, record: RequestRecord
+        self,
+        events: AsyncIterator[Event],
+        *,
+        asked_model: str,
+        record: RequestRecord,
+        among: set[EventFeed],
     ) -> None:
         self.model = asked_model
         self.has_ended = False
         self._events = events
         self._record = record
+        self._among = among
         self._arrived: list[Event] = []
         self._wake = asyncio.Event()
+        self._is_complete = False
         self._is_left = False
 
     async def __aenter__(self) -> EventFeed:
         self._task = asyncio.create_task(self._gather())
+        self._task.add_done_callback(self._note_end)
+        self._among.add(self)
         return self
 
     async def __aexit__(
@@ -46,9 +56,14 @@ class EventFeed:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._among.discard(self)
         self._is_left = True
         self._task.cancel()
         await asyncio.wait({self._task})
+
+    def end(self) -> None:
+        """Ends generation; the reader learns it by a last event."""
+        self._task.cancel()
 
     async def take(self, *, timeout_s: float | None = None) -> list[Event]:
         """All events that have arrived; waits for the first, and gives none if time runs out."""
@@ -64,23 +79,17 @@ class EventFeed:
             self._record.observe(event)
             if isinstance(event, Started):
                 self.model = event.model
-        self.has_ended = isinstance(taken[-1], Completed | Failed)
+        self.has_ended = self._is_complete
         return taken
 
     async def _gather(self) -> None:
-        is_complete = False
         try:
             async for event in self._events:
                 self._put(event)
-                is_complete = isinstance(event, Completed | Failed)
-            if not is_complete:
+            if not self._is_complete:
                 raise RuntimeError("the engine's events ended without a last one")
         except MaxiError as error:
             self._put(Failed(error))
-        except asyncio.CancelledError:
-            if not self._is_left:  # the engine itself was ended under the request
-                self._put(Failed(Unavailable("The server is shutting down.")))
-            raise
         except Exception:
             identity = self._record.id
             logger.exception("request %s failed inside the server", identity)
@@ -89,6 +98,13 @@ class EventFeed:
             )
             self._put(Failed(EngineFailed(message)))
 
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        # Whether by `end` or by the engine itself; even before the task's first step.
+        if task.cancelled() and not self._is_left:
+            self._put(Failed(Unavailable("The server is shutting down.")))
+
     def _put(self, event: Event) -> None:
-        self._arrived.append(event)
-        self._wake.set()
+        if not self._is_complete:
+            self._is_complete = isinstance(event, Completed | Failed)
+            self._arrived.append(event)
+            self._wake.set()

@@ -13,7 +13,7 @@ import maxi_mlx
 from maxi_mlx.api import openai
 from maxi_mlx.server.body import read_body
 from maxi_mlx.server.feed import EventFeed
-from maxi_mlx.server.keys import ENGINE, RECORD
+from maxi_mlx.server.keys import ENGINE, FEEDS, RECORD
 from maxi_mlx.server.stream import StreamWriter, send_stream
 from maxi_mlx.server.whole import WholeAnswer, send_whole
 
@@ -65,7 +65,9 @@ async def _generate(request: web.Request, endpoint: Endpoint) -> web.StreamRespo
         "logprobs": call.request.top_logprobs is not None,
     }
     events = request.app[ENGINE].generate(call.request)
-    async with EventFeed(events, asked_model=call.request.model, record=record) as feed:
+    async with EventFeed(
+        events, asked_model=call.request.model, record=record, among=request.app[FEEDS]
+    ) as feed:
         if not call.stream:
             return await send_whole(feed, partial(endpoint.whole_answer, **head))
         writer = partial(endpoint.stream_writer, **head, include_usage=call.include_usage)

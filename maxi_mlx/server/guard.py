@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+import maxi_mlx
 from maxi_mlx.core.errors import Forbidden
 from maxi_mlx.server.keys import ORIGINS, RECORD
 
@@ -58,6 +59,7 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     record = request.get(RECORD)
     if record is not None:
         response.headers["X-Request-Id"] = record.id
+    response.headers["Server"] = f"maxi-mlx/{maxi_mlx.__version__}"
     response.headers["Vary"] = "Origin"
     origin = request.headers.get("Origin")
     if origin is None:

@@ -7,6 +7,7 @@ from aiohttp import web
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
+from maxi_mlx.server.feed import EventFeed
 from maxi_mlx.server.origins import OriginPolicy
 from maxi_mlx.server.record import RequestRecord
 from maxi_mlx.server.running import RunningRequests
@@ -15,6 +16,7 @@ SETTINGS = web.AppKey("settings", Settings)
 ENGINE = web.AppKey("engine", Engine)
 CATALOG = web.AppKey("catalog", Catalog)
 ORIGINS = web.AppKey("origins", OriginPolicy)
+FEEDS = web.AppKey("feeds", set[EventFeed])
 RUNNING = web.AppKey("running", RunningRequests)
 STARTED_AT = web.AppKey("started_at", float)  # time.monotonic()
 KEEP_ALIVE_S = web.AppKey("keep_alive_s", float)

@@ -51,7 +51,9 @@ class RequestRecord:
         self.completion_tokens = event.usage.completion_tokens
         self.first_token_s = event.timings.first_token_s
         if event.timings.decode_s > 0:
-            self.tokens_per_second = event.usage.completion_tokens / event.timings.decode_s
+            # The clock starts with the first token, which so costs nothing of this time.
+            num_later = max(0, event.usage.completion_tokens - 1)
+            self.tokens_per_second = num_later / event.timings.decode_s
 
     def fields(self) -> dict[str, str | int | float]:
         """What is known, by the names that the JSON log uses."""

@@ -89,11 +89,13 @@ async def _drain(app: web.Application, *, stop: Stop) -> None:
     """Lets running answers finish, until the time is up or somebody insists."""
     timeout_s = app[SETTINGS].drain_timeout_s
     running = app[RUNNING]
-    logger.info(
-        "stopping; %d requests may run for another %g s. Interrupt again to end at once.",
-        running.num_running,
-        timeout_s,
-    )
+    if running.num_running:
+        logger.info(
+            "stopping; requests still running: %d, for at most %g s. "
+            "Interrupt again to end at once.",
+            running.num_running,
+            timeout_s,
+        )
 
     async def finish() -> None:
         await app[ENGINE].drain(timeout_s)
@@ -109,7 +111,7 @@ async def _drain(app: web.Application, *, stop: Stop) -> None:
     for task in done:
         task.result()
     if running.num_running:
-        logger.warning("ending %d requests that are not finished", running.num_running)
+        logger.warning("requests ended before they were finished: %d", running.num_running)
 
 
 @contextmanager

@@ -273,6 +273,15 @@ async def test_draining_refuses_new_requests_and_finishes_running_ones(tiny_mode
         assert finish.completion_tokens == 200
 
 
+async def test_closing_ends_running_answers_with_a_reason(tiny_model: Any) -> None:
+    async with make_engine([tiny_model("llama")]) as engine:
+        running = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=500)))
+        while not engine.status().num_running:
+            await asyncio.sleep(0.01)
+        await engine.close()
+        assert (await running).failure == "The server is shutting down."
+
+
 async def test_a_drain_that_takes_too_long_says_so(tiny_model: Any) -> None:
     async with make_engine([tiny_model("llama")]) as engine:
         running = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=500)))

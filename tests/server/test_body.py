@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import zlib
@@ -223,11 +224,18 @@ async def test_what_is_not_http_is_400_without_a_traceback(
 
 async def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(start: Start) -> None:
     client = await start()
-    for _ in range(5):
-        received = await client.raw(post(b"Content-Length: 100\r\n", b"{"))
-        assert received == b""
+    data = post(b"Content-Length: 100\r\n", b"{")
+    assert await asyncio.gather(*(client.raw(data) for _ in range(5))) == [b""] * 5
     await assert_well(client)
 
 
 async def assert_well(client: Client) -> None:
     assert (await client.get("/v1/models")).status == 200
+
+
+async def test_a_client_that_asks_first_is_told_to_go_on(start: Start) -> None:
+    client = await start()
+    length = f"Content-Length: {len(UNKNOWN_MODEL)}\r\n".encode()
+    headers = b"Expect: 100-continue\r\nConnection: close\r\n" + length
+    received = await client.raw(post(headers, b""), UNKNOWN_MODEL)
+    assert received.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 400 ")

@@ -32,7 +32,8 @@ from maxi_mlx.core.events import (
 )
 from maxi_mlx.server import stream
 from maxi_mlx.server.feed import EventFeed
-from maxi_mlx.server.keys import KEEP_ALIVE_S, RECORD
+from maxi_mlx.server.keys import FEEDS, KEEP_ALIVE_S, RECORD
+from maxi_mlx.server.record import RequestRecord
 from maxi_mlx.server.stream import send_stream
 from maxi_mlx.server.whole import send_whole
 from tests.server.running import Client, Start
@@ -72,8 +73,13 @@ async def serving(start: Start, events: Events, *, keep_alive_s: float = 10.0) -
     """A server with ``/stream`` and ``/whole``, which answer with ``events``."""
     head: dict[str, Any] = {"id": "chatcmpl-1", "created": 1}
 
+    def feeding(request: web.Request) -> EventFeed:
+        return EventFeed(
+            events(), asked_model="asked", record=request[RECORD], among=request.app[FEEDS]
+        )
+
     async def streamed(request: web.Request) -> web.StreamResponse:
-        async with EventFeed(events(), asked_model="asked", record=request[RECORD]) as feed:
+        async with feeding(request) as feed:
             return await send_stream(
                 request,
                 feed,
@@ -82,7 +88,7 @@ async def serving(start: Start, events: Events, *, keep_alive_s: float = 10.0) -
             )
 
     async def whole(request: web.Request) -> web.StreamResponse:
-        async with EventFeed(events(), asked_model="asked", record=request[RECORD]) as feed:
+        async with feeding(request) as feed:
             return await send_whole(feed, partial(openai.ChatAnswer, **head))
 
     def prepare(app: web.Application) -> None:
@@ -259,6 +265,30 @@ async def test_an_engine_that_ends_under_a_request_is_said_to_have_ended(start: 
     assert (await client.get("/whole")).status == 503
 
 
+@pytest.mark.parametrize("steps", [0, 1, 3], ids=["before it began", "at once", "later"])
+async def test_a_feed_that_is_ended_says_so_once(steps: int) -> None:
+    feeds: set[EventFeed] = set()
+    events = Endless(STARTED, pause_s=60)
+    feed = EventFeed(
+        events(),
+        asked_model="m",
+        record=RequestRecord(method="GET", path="/"),
+        among=feeds,
+    )
+    async with feed:
+        assert feeds == {feed}
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        feed.end()
+        await asyncio.sleep(0.01)
+        feed.end()
+        taken = await feed.take(timeout_s=1)
+    assert feed.has_ended
+    assert [type(event) for event in taken] == [Started, Failed][steps == 0 :]
+    assert events.ended.is_set() is (steps > 0)
+    assert feeds == set()
+
+
 async def test_what_comes_together_is_sent_together(start: Start) -> None:
     burst = [TextDelta(0, "hi")] * 500
     client = await serving(start, played(STARTED, 0.05, *burst, FINISHED, COMPLETED))
@@ -358,7 +388,7 @@ async def test_the_log_has_one_line_for_each_request(
     assert len(lines) == 3  # not for /health
     for line in lines[:2]:
         assert "status=200 model=tiny prompt_tokens=3 cached_tokens=0 completion_tokens=2" in line
-        assert "tokens_per_second=2.0 reason=stop" in line
+        assert "tokens_per_second=1.0 reason=stop" in line
     assert "path=/nowhere status=404 reason=not_found" in lines[2]
 
 

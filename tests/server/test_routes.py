@@ -13,24 +13,22 @@ BEFORE = ["/", "/v1/", "/v1/v1/", "//v1/", "/v1//", "//"]
 
 @pytest.mark.clients(54)
 @pytest.mark.parametrize("before", BEFORE)
-@pytest.mark.parametrize("after", ["", "/", "//", "?beta=true&limit=1000"])
-async def test_point_54_get_paths_in_every_spelling(start: Start, before: str, after: str) -> None:
+async def test_point_54_get_paths_in_every_spelling(start: Start, before: str) -> None:
     client = await start()
-    for path in ("health", "models", "cache/stats"):
-        answer = await client.get(before + path + after)
-        assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
+    for path in ("health", "models", "cache/stats", "cache//stats"):
+        for after in ("", "/", "//", "?beta=true&limit=1000"):
+            answer = await client.get(before + path + after)
+            assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
 
 
 @pytest.mark.clients(54)
 @pytest.mark.parametrize("before", BEFORE)
-@pytest.mark.parametrize("after", ["", "/", "?api-version=2024"])
-@pytest.mark.parametrize("path", ["chat/completions", "chat//completions", "completions"])
-async def test_point_54_post_paths_in_every_spelling(
-    start: Start, before: str, after: str, path: str
-) -> None:
+async def test_point_54_post_paths_in_every_spelling(start: Start, before: str) -> None:
     client = await start()
-    answer = await client.post(before + path + after, data=b"[]")
-    assert answer.status == 400  # the body was read: the path led to the right place
+    for path in ("chat/completions", "chat//completions", "completions"):
+        for after in ("", "/", "?api-version=2024"):
+            answer = await client.post(before + path + after, data=b"[]")
+            assert answer.status == 400  # the body was read: the path led to the right place
 
 
 @pytest.mark.clients(55)
@@ -106,9 +104,9 @@ async def test_point_62_an_unknown_path_is_404(start: Start, path: str) -> None:
 @pytest.mark.clients(103)
 async def test_point_103_a_websocket_upgrade_is_refused_at_once(start: Start) -> None:
     client = await start()
-    head = b"GET /llm HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     received = await client.raw(
-        head + b"Sec-WebSocket-Key: eA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        b"GET /llm HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\n"
+        b"Upgrade: websocket\r\nSec-WebSocket-Key: eA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
     )
     assert received.startswith(b"HTTP/1.1 404 ")
 

@@ -101,6 +101,9 @@ async def test_health_while_draining_is_503(start: Start) -> None:
 async def test_cache_stats(start: Start, scripted_model: Path) -> None:
     client = await start(Settings(model="scripted"), Root(scripted_model, "tests", "folders"))
     await ready(client)
+    async with asyncio.timeout(5):
+        while client.engine.status().memory is None:  # read now and then
+            await asyncio.sleep(0.01)
     got = (await client.get("/v1/cache/stats")).json
     assert set(got) == {"kv_cache", "models", "memory"}
     assert got["kv_cache"]["bytes"] == 0
@@ -125,6 +128,28 @@ async def test_point_50_the_list_of_models(start: Start, acme: Path) -> None:
     unservable = await client.get("/v1/models/broken")
     assert unservable.status == 404
     assert unservable.error["code"] == "model_not_found"
+
+
+@pytest.mark.clients(50)
+async def test_point_50_the_list_comes_while_models_load_and_answer(
+    start: Start, acme: Path, long_model: Path
+) -> None:
+    client = await start(
+        Settings(), Root(acme, "tests", "folders"), Root(long_model, "tests", "folders")
+    )
+    ask = {"max_tokens": 150, "prompt": "hello", "logit_bias": {"0": -100, "1": -100}}
+    answers = [
+        asyncio.create_task(client.post("/v1/completions", json={**ask, "model": model}))
+        for model in ("long", "tiny-qwen3")
+    ]
+    num_lists = 0
+    while not all(task.done() for task in answers):
+        began = time.perf_counter()
+        assert (await client.get("/v1/models")).status == 200
+        assert time.perf_counter() - began < 1
+        num_lists += 1
+    assert num_lists > 3
+    assert [(await answer).status for answer in answers] == [200, 200]
 
 
 async def test_a_new_model_appears_without_a_restart(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 16 * 1024  # small, so that a slow connection too shows that it goes on
 REPORT_S = 0.1
 # Attempts in a row that bring nothing new; pip's session retries each of them by itself too.
 MAX_BARREN_ATTEMPTS = 3
@@ -147,7 +147,7 @@ class Transfer:
     def _copy(self, chunks: Iterator[bytes], *, have: int) -> None:
         report("start", host=self._host, at=have)
         next_report_s = 0.0
-        with self._part.open("ab" if have else "wb") as file:
+        with self._part.open("ab" if have else "wb", buffering=0) as file:
             for chunk in chunks:
                 file.write(chunk)
                 have += len(chunk)

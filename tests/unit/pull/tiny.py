@@ -148,7 +148,9 @@ def write_wheel(folder: Path, gguf: Path) -> Path:
     info = "tiny_wheel-1.2.dist-info"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.write(gguf, "tiny_wheel/tiny.gguf")
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-wheel\nVersion: 1.2\n")
+        archive.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-wheel\nVersion: 1.2\n"
+        )
         archive.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
