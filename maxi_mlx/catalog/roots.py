@@ -58,7 +58,7 @@ def _hub_cache() -> Path:
 def _lm_studio_folders() -> list[Path]:
     folders = [_absolute("~/.lmstudio/models"), _absolute("~/.cache/lm-studio/models")]
     settings = _absolute("~/.lmstudio/settings.json")
-    if settings.is_file():
+    if os.path.isfile(settings):  # and not where it may not be looked at
         try:
             moved = read_object(settings).get("downloadsFolder")
         except BrokenFile as error:

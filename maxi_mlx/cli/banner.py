@@ -44,7 +44,9 @@ def banner(
 def curl_line(address: str, model: str, *, settings: Settings) -> str:
     """A command that works as pasted; a key is named by its variable, so that no log has it."""
     message = {"role": "user", "content": "What is the capital of France?"}
-    body = json.dumps({"model": model, "messages": [message]}, ensure_ascii=False)
+    # Bounded and greedy, as a very small model can go on and on.
+    request = {"model": model, "messages": [message], "max_tokens": 50, "temperature": 0}
+    body = json.dumps(request, ensure_ascii=False)
     words = ["curl", f"{address}/v1/chat/completions"]
     if settings.tls_cert:
         words.append("-k")

@@ -177,7 +177,7 @@ def model_checks(settings: Settings) -> list[Check]:
     for root in roots:
         name = f"models in {root.path}"
         num_here = sum(entry.path.is_relative_to(root.path) for entry in entries)
-        if not root.path.exists():
+        if not os.path.exists(root.path):  # Path.exists raises without rights above it
             if root.path in given:
                 checks.append(Check(name, "fault", "no such folder", "make it, or name another"))
         elif not os.access(root.path, os.R_OK | os.X_OK):
@@ -196,7 +196,7 @@ def model_checks(settings: Settings) -> list[Check]:
 
 def disk_check() -> Check:
     folder = home_models_dir()
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     free_bytes = shutil.disk_usage(existing).free
     finding = f"{size_text(free_bytes)} free for models in {folder}"
     if not os.access(existing, os.W_OK):

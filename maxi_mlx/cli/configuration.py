@@ -227,7 +227,7 @@ def _variables(environ: Mapping[str, str]) -> dict[str, object]:
 
 
 def _read_file(config: Path | None, default: Path) -> tuple[dict[str, Any], Path | None]:
-    if config is None and not default.is_file():
+    if config is None and not os.path.isfile(default):
         return {}, None
     import tomllib
 

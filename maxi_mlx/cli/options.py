@@ -87,8 +87,8 @@ def check_folders(settings: Settings) -> None:
     """Raise SetupError for a model folder that was named and isn't there."""
     source = settings.sources["model_dirs"]
     for folder in settings.model_dirs:
-        if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "does not exist"
+        if not os.path.isdir(folder):  # Path.is_dir raises without rights to the folder above
+            what = "is not a folder" if os.path.exists(folder) else "does not exist"
             raise SetupError(f"{source}: {folder} {what}")
         if not os.access(folder, os.R_OK | os.X_OK):
             raise SetupError(f"{source}: {folder} may not be read by this user")

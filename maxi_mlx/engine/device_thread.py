@@ -82,7 +82,8 @@ class DeviceThread:
         if self._job is not None:
             self._inbox.put(leave)
             await asyncio.wrap_future(self._job)
-        self._executor.shutdown(wait=False)
+        # MLX tidies up when the thread ends; the interpreter must still be whole then.
+        await asyncio.to_thread(self._executor.shutdown)
 
     async def call(self, function: Callable[[], T]) -> T:
         """Runs a function on the thread, between two steps."""

@@ -109,7 +109,8 @@ class ModelPool:
             except MaxiError:
                 raise
             except Exception as error:
-                logger.exception("loading %s failed", entry.id)
+                # One line for the user, by whoever asked; the rest for those who look for it.
+                logger.debug("loading %s failed", entry.id, exc_info=True)
                 raise EngineFailed(f"{entry.id} could not be loaded: {error}") from error
             logger.info("loaded %s in %.1f s", entry.id, time.monotonic() - started_s)
             return handle

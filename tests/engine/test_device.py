@@ -143,6 +143,16 @@ def test_openblas_threads_are_one_unless_the_user_says_so() -> None:
 
 
 @needs_linux
+def test_without_a_real_blas_the_way_to_get_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "load_openblas", lambda: None)
+    device.prepare("cpu")
+    device.select()
+    info = device.describe()
+    assert info.blas is None
+    assert info.advice[0].endswith(blas.openblas_command())
+
+
+@needs_linux
 def test_a_mac_brings_its_own_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert blas.load_openblas() is None
