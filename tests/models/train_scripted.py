@@ -1,4 +1,4 @@
-"""Trains the scripted model and writes tests/data/scripted. Takes some fifteen minutes on one core.
+"""Trains the scripted model and writes tests/data/scripted. Takes some ten minutes on one core.
 
     python -m tests.models.train_scripted [FOLDER]
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent.parent / "data" / "scripted"
 CONTEXT_LENGTH = 4096
-NUM_STEPS = 1400
+NUM_STEPS = 900
 NUM_WARMUP_STEPS = 20
 BATCH_SIZE = 16
-PEAK_RATE = 3e-3
+PEAK_RATE = 4e-3
 SEED = 7
 
 CONFIG: dict[str, Any] = {
