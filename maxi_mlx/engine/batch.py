@@ -51,6 +51,20 @@ class _Scores:
         return scores
 
 
+def merge_caches(caches: Sequence[list[Any]]) -> list[Any]:
+    """Plain caches of several rows as one batched cache, layer by layer."""
+    return [layers[0].merge(list(layers)) for layers in zip(*caches, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """A row that may start: its prompt, less the last token, is in ``cache``."""
+
+    row: Row
+    cache: list[Any]
+    prompt_ids: Sequence[int]
+
+
 @dataclass(frozen=True, slots=True)
 class StepToken:
     """A token that the host now knows."""
@@ -81,25 +95,29 @@ class DecodeBatch:
     def cache_bytes(self) -> int:
         return sum(int(entry.nbytes) for entry in self._cache if not entry.empty())
 
-    def join(
-        self, row: Row, cache: list[Any], *, prompt_ids: Sequence[int], vocabulary_size: int
-    ) -> None:
-        """Takes a row whose prompt, less its last token, is in ``cache``."""
-        edit = LogitsEdit(row, prompt_ids, vocabulary_size) if row.sampling.changes_logits else None
-        token = mx.array([prompt_ids[-1]], dtype=mx.uint32)
-        if not self.rows:
-            self._cache, self._merged, self._inputs = cache, False, token
+    def join(self, newcomers: Sequence[Newcomer], *, vocabulary_size: int) -> None:
+        """Takes rows; all that come together cost one copy of the batch's caches."""
+        caches = [newcomer.cache for newcomer in newcomers]
+        tokens = mx.array([newcomer.prompt_ids[-1] for newcomer in newcomers], dtype=mx.uint32)
+        if self._inputs is None:
+            self._merged = len(newcomers) > 1
+            self._cache = merge_caches(caches) if self._merged else caches[0]
+            self._inputs = tokens
         else:
-            assert self._inputs is not None
             if not self._merged:
-                self._cache = [entry.merge([entry]) for entry in self._cache]
-                self._merged = True
-            for mine, theirs in zip(self._cache, cache, strict=True):
-                mine.extend(theirs.merge([theirs]))
-            self._inputs = mx.concatenate([self._inputs, token])
-        self.rows.append(row)
-        self._edits.append(edit)
-        self._fresh.add(row)
+                self._cache, self._merged = merge_caches([self._cache]), True
+            for mine, theirs in zip(self._cache, merge_caches(caches), strict=True):
+                mine.extend(theirs)
+            self._inputs = mx.concatenate([self._inputs, tokens])
+        for newcomer in newcomers:
+            row = newcomer.row
+            self.rows.append(row)
+            self._edits.append(
+                LogitsEdit(row, newcomer.prompt_ids, vocabulary_size)
+                if row.sampling.changes_logits
+                else None
+            )
+            self._fresh.add(row)
         self._sampler = None
 
     def leave(self, leaving: set[Row]) -> None:
@@ -177,8 +195,3 @@ class DecodeBatch:
         order = mx.argsort(-values, axis=-1)[:, :num_top]
         top = mx.take_along_axis(values, order, axis=-1)
         return _Scores([self.rows[i] for i in asking], chosen, order, top)
-
-
-def evaluate(cache: Sequence[Any]) -> None:
-    """Computes what a cache holds, so that nothing lazy outlives the step that made it."""
-    mx.eval([entry.state for entry in cache if not entry.empty()])

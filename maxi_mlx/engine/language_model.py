@@ -6,7 +6,6 @@ time (`prompt.py`).
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,10 +41,6 @@ class LanguageModel:
     kv_cost: KVCost
     can_batch: bool
     sampling_defaults: Mapping[str, float]
-
-    def copy_cache(self, cache: list[Any]) -> list[Any]:
-        """A cache of its own for another row; MLX copies the memory when one of them writes."""
-        return copy.deepcopy(cache)
 
 
 def load_language_model(entry: ModelEntry) -> LanguageModel:

@@ -67,12 +67,15 @@ class PromptJob:
     """One prompt and the answers that continue it. The prompt is read once for all of them.
 
     ``num_processed`` tokens of it are in ``cache``; its last token is left for the first step.
+    ``num_passed_over`` slices went to other prompts since its last one.
     """
 
     token_ids: Sequence[int]
     rows: list[Row]
     cache: list[Any] = field(default_factory=list)
     num_processed: int = 0
+    num_passed_over: int = 0
+    must_read_alone: bool = False
 
     @property
     def num_remaining(self) -> int:

@@ -18,9 +18,10 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from maxi_mlx.core.errors import EngineFailed, MaxiError
 from maxi_mlx.core.settings import SchedulerSettings
-from maxi_mlx.engine.batch import DecodeBatch, StepToken, evaluate
+from maxi_mlx.engine.batch import DecodeBatch, Newcomer, StepToken
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import FaultNews, Outbox, PrefillNews, TokenEnd, TokenNews
+from maxi_mlx.engine.prefill import copy_cache, read_prompt, read_prompts_together
 from maxi_mlx.engine.row import PromptJob, Row
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 _IDLE_SLICE_S = 0.5
 _FIRST_SLICE_TOKENS = 32  # until the model's speed is known
 _SMALLEST_SLICE_TOKENS = 8
+# Slices for others after which a prompt's turn comes, however long it is.
+_MAX_PASSED_OVER = 3
 # Steps between two returns of MLX's buffer pool to the system.
 _STEPS_PER_CLEAR = 512
 
@@ -139,28 +142,69 @@ class Scheduler:
     # -- reading prompts ---------------------------------------------------------------------
 
     def _read_slice(self, outbox: Outbox) -> float:
-        """Reads the next slice of the prompt whose turn it is; returns the seconds it took."""
-        job = self._reading.popleft()
+        """Reads a slice of one prompt, or several short prompts whole; returns its seconds."""
+        jobs = self._pick(self._slice_tokens())
         started = time.perf_counter()
-        num_tokens = min(job.num_remaining, self._slice_tokens())
         try:
-            if num_tokens:
-                self._run_slice(job, num_tokens)
-            if job.num_remaining:
-                self._reading.append(job)
+            if len(jobs) == 1:
+                num_tokens = min(jobs[0].num_remaining, self._slice_tokens())
+                read_prompt(self.model.model, jobs[0], num_tokens)
             else:
-                self._start_rows(job)
+                num_tokens = read_prompts_together(self.model.model, jobs)
+            done = [job for job in jobs if not job.num_remaining]
+            self._start_rows(done)
         except Exception as error:
-            # Whatever one prompt raises ends that prompt's request alone.
-            logger.exception("reading a prompt of %d tokens failed", len(job.token_ids))
-            failure = EngineFailed(f"The model failed on this prompt: {error}")
-            self._fail(job.rows, failure, outbox)
+            self._read_failed(jobs, error, outbox)
             return time.perf_counter() - started
-        self._post_progress(job, outbox)
+        for job in jobs:
+            if not job.num_remaining:
+                self._reading.remove(job)
+            self._post_progress(job, outbox)
         elapsed_s = time.perf_counter() - started
         if num_tokens >= _SMALLEST_SLICE_TOKENS:
             self._slice_tokens_per_s = num_tokens / elapsed_s
         return elapsed_s
+
+    def _pick(self, budget_tokens: int) -> list[PromptJob]:
+        """Whose turn it is: the shortest prompts first, unless a longer one was passed over too
+        often. Whole prompts share a slice while they fit it, padded to the longest of them."""
+        overdue = [job for job in self._reading if job.num_passed_over >= _MAX_PASSED_OVER]
+        by_length = sorted(self._reading, key=lambda job: job.num_remaining)
+        first = overdue[0] if overdue else by_length[0]
+        picked = [first]
+        if self._can_share(first, budget_tokens):
+            for job in by_length:
+                if job is first or not self._can_share(job, budget_tokens):
+                    continue
+                longest = max(first.num_remaining, job.num_remaining)
+                if (len(picked) + 1) * longest > budget_tokens:
+                    break
+                picked.append(job)
+        for job in self._reading:
+            job.num_passed_over = 0 if job in picked else job.num_passed_over + 1
+        return picked
+
+    def _can_share(self, job: PromptJob, budget_tokens: int) -> bool:
+        return (
+            self.model.can_batch
+            and not job.must_read_alone
+            and job.num_processed == 0
+            and job.num_remaining <= budget_tokens
+        )
+
+    def _read_failed(self, jobs: list[PromptJob], error: Exception, outbox: Outbox) -> None:
+        """Whatever one prompt raises ends that prompt's request alone."""
+        if len(jobs) > 1:
+            # Each again by itself, which shows whose fault it is.
+            for job in jobs:
+                job.cache = make_prompt_cache(self.model.model)
+                job.num_processed, job.must_read_alone = 0, True
+            return
+        (job,) = jobs
+        logger.error("reading a prompt of %d tokens failed", len(job.token_ids), exc_info=error)
+        self._reading.remove(job)
+        failure = EngineFailed(f"The model failed on this prompt: {error}")
+        self._fail(job.rows, failure, outbox)
 
     def _slice_tokens(self) -> int:
         if self._slice_tokens_per_s is None:
@@ -169,27 +213,24 @@ class Scheduler:
         wanted = int(self._slice_tokens_per_s * slice_s)
         return max(_SMALLEST_SLICE_TOKENS, min(wanted, self._settings.prefill_slice_tokens))
 
-    def _run_slice(self, job: PromptJob, num_tokens: int) -> None:
-        token_ids = job.token_ids[job.num_processed : job.num_processed + num_tokens]
-        self.model.model(mx.array(list(token_ids), dtype=mx.uint32)[None], cache=job.cache)
-        evaluate(job.cache)
-        mx.clear_cache()
-        job.num_processed += num_tokens
-
-    def _start_rows(self, job: PromptJob) -> None:
-        for i, row in enumerate(job.rows):
-            # The last row takes the cache itself, those before it a copy.
-            is_last = i == len(job.rows) - 1
-            cache = job.cache if is_last else self.model.copy_cache(job.cache)
+    def _start_rows(self, jobs: list[PromptJob]) -> None:
+        newcomers = []
+        for job in jobs:
+            for i, row in enumerate(job.rows):
+                # The last row takes the cache itself, those before it a copy.
+                is_last = i == len(job.rows) - 1
+                cache = job.cache if is_last else copy_cache(job.cache)
+                newcomers.append(Newcomer(row, cache, job.token_ids))
+        if not newcomers:
+            return
+        groups = [newcomers] if self.model.can_batch else [[each] for each in newcomers]
+        for group in groups:
             if not self._batches or not self.model.can_batch:
                 self._batches.append(DecodeBatch(self.model.model))
-            self._batches[-1].join(
-                row,
-                cache,
-                prompt_ids=job.token_ids,
-                vocabulary_size=self.model.vocabulary_size,
-            )
-            self._lengths[row] = len(job.token_ids)
+            self._batches[-1].join(group, vocabulary_size=self.model.vocabulary_size)
+        for job in jobs:
+            for row in job.rows:
+                self._lengths[row] = len(job.token_ids)
 
     # -- decoding ----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
-from maxi_mlx.engine.batch import DecodeBatch, can_batch
+from maxi_mlx.engine.batch import DecodeBatch, Newcomer, can_batch
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.row import Row, RowSampling, draw_key
 from tests.engine.conftest import LoadTiny
@@ -57,7 +57,8 @@ class Bench:
         cache = make_prompt_cache(self.model.model)
         if len(prompt) > 1:
             self.model.model(mx.array(prompt[:-1])[None], cache=cache)
-        self.batch.join(row, cache, prompt_ids=prompt, vocabulary_size=self.model.vocabulary_size)
+        newcomer = Newcomer(row, cache, prompt)
+        self.batch.join([newcomer], vocabulary_size=self.model.vocabulary_size)
         self.tokens[row], self.scores[row] = [], []
         return row
 
@@ -84,7 +85,7 @@ def test_joining_and_leaving_rows_equal_each_row_alone(family: str, load_tiny: L
     model = load_tiny(family)
     assert model.can_batch
     bench = Bench(model)
-    prompts = [prompt_of(n, seed) for seed, n in enumerate((1, 40, 7, 23))]
+    prompts = [prompt_of(n, seed) for seed, n in enumerate((1, 40, 7, 1))]
     rows = [bench.join(make_row(), prompts[0])]
     bench.steps(5)
     rows.append(bench.join(make_row(), prompts[1]))

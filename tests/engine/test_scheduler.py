@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +16,7 @@ from maxi_mlx.engine.mailbox import FaultNews, News, Outbox, PrefillNews, TokenN
 from maxi_mlx.engine.row import PromptJob, Row
 from maxi_mlx.engine.scheduler import Scheduler
 from tests.engine.conftest import LoadTiny
-from tests.engine.test_batch import DRAWN, make_row, prompt_of
+from tests.engine.test_batch import DRAWN, FAMILIES, alone, make_row, prompt_of
 
 BALANCED = STRATEGIES["balanced"]
 FAULTY_TOKEN = 77
@@ -103,6 +105,60 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(load_tiny: LoadTiny) -> Non
         if isinstance(news, TokenNews) and news.end is not None
     ]
     assert ends == [short.mailbox, long.mailbox]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_short_prompts_share_a_slice_and_equal_each_alone(family: str, load_tiny: LoadTiny) -> None:
+    """Lengths around the window of 16, and prompts of one and two tokens, whose caches are empty."""
+    model = load_tiny(family)
+    lengths = (1, 2, 15, 16, 17, 18, 33, 40, 1, 31)
+    prompts = [prompt_of(length, seed) for seed, length in enumerate(lengths)]
+    desk = Desk(model, replace(BALANCED, prefill_slice_tokens=1024, prefill_slice_s=10))
+    desk.submit(prompt_of(40, 99), max_tokens=2)  # so that the model's speed is known
+    desk.run()
+    with counting_reads(desk.scheduler) as reads:
+        rows = [desk.submit(prompt, max_tokens=24)[0] for prompt in prompts]
+        desk.run()
+    assert reads == [10]
+    for row, prompt in zip(rows, prompts, strict=True):
+        assert desk.tokens(row) == alone(model, prompt, 24)
+
+
+def test_padding_is_bounded(load_tiny: LoadTiny) -> None:
+    """A long prompt is not padded out to by short ones beyond the slice's tokens."""
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=128, prefill_slice_s=10))
+    desk.submit(prompt_of(40, 99), max_tokens=2)
+    desk.run()
+    with counting_reads(desk.scheduler) as reads:
+        for length in (10, 100, 11, 12, 13, 14, 101):
+            desk.submit(prompt_of(length, length), max_tokens=2)
+        desk.run()
+    assert reads == [5, 1, 1]
+
+
+def test_a_long_prompt_is_not_passed_over_for_ever(load_tiny: LoadTiny) -> None:
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=16))
+    (long,) = desk.submit(prompt_of(200, 1), max_tokens=2)
+    for i in range(60):
+        desk.submit(prompt_of(10, i), max_tokens=2)
+        desk.step()
+    progress = [news for news in desk.of(long) if isinstance(news, PrefillNews)]
+    assert progress[-1].processed_tokens >= 100
+
+
+@contextmanager
+def counting_reads(scheduler: Scheduler) -> Iterator[list[int]]:
+    """How many prompts each slice was for."""
+    reads: list[int] = []
+    pick = scheduler._pick
+
+    def counting(budget_tokens: int) -> list[PromptJob]:
+        jobs = pick(budget_tokens)
+        reads.append(len(jobs))
+        return jobs
+
+    scheduler._pick = counting  # type: ignore[method-assign]
+    yield reads
 
 
 def test_a_prompt_is_read_once_for_all_its_answers(load_tiny: LoadTiny) -> None:
@@ -205,6 +261,19 @@ def test_a_prompt_that_breaks_the_model_ends_its_own_request(faulty_model: Langu
     assert "no such kernel" in fault.error.message
     assert len(desk.tokens(good)) == 30
     assert desk.scheduler.fault is None
+
+
+def test_of_prompts_read_together_only_the_one_that_breaks_the_model_fails(
+    faulty_model: LanguageModel,
+) -> None:
+    desk = Desk(faulty_model)
+    desk.submit(prompt_of(40, 99), max_tokens=2)
+    desk.run()
+    prompts = [[10, 20, 30], [10, FAULTY_TOKEN, 30, 40], [11, 22], [12, 23, 34]]
+    rows = [desk.submit(prompt, max_tokens=5)[0] for prompt in prompts]
+    desk.run()
+    assert [len(desk.tokens(row)) for row in rows] == [5, 0, 5, 5]
+    assert isinstance(desk.of(rows[1])[-1], FaultNews)
 
 
 def test_a_broken_step_fails_its_rows_and_the_next_request_is_served(

@@ -110,6 +110,21 @@ async def test_row_stop_string_ends_generation_at_once(client: Client, stream: b
     await until(lambda: is_idle(client), within_s=2)
 
 
+async def test_row_stop_string_frees_its_row_beside_one_that_goes_on(client: Client) -> None:
+    text = (await said(client, TEXT, long_text(max_tokens=60), stream=False))[0]
+    ask = long_text(["hello", "Please write a list"], stop=text[20:35], stream=True)
+    url = f"http://127.0.0.1:{client.port}{TEXT}"
+    async with client.session.post(url, json=ask) as response:
+        async for line in response.content:
+            if b'"finish_reason":"stop"' in line:
+                assert b'"index":0' in line
+                break
+        await until(
+            lambda: [model.num_running for model in client.engine.status().loaded] == [1],
+            within_s=2,
+        )
+
+
 async def test_row_byte_that_never_completes_a_character(client: Client, llama: Path) -> None:
     tokenizer = Tokenizer.from_file(str(llama / "tokenizer.json"))
     first_of_three = tokenizer.token_to_id("ã")  # stands for the byte E3

@@ -1,4 +1,4 @@
-"""What others were seen to get wrong once several requests run, something breaks, or it has to end."""
+"""What others were seen to get wrong where requests meet, something breaks, or the end comes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,14 +25,11 @@ from maxi_mlx.core.settings import STRATEGIES, Settings
 from tests.models.scripted import COUNT, DIALOGUES, STORY
 from tests.server.asking import (
     CHAT,
-    NO_END,
     TEXT,
     body,
-    chunks_of,
     is_idle,
     long_text,
     said,
-    text_of,
     until,
 )
 from tests.server.running import Client, Start
@@ -132,7 +130,11 @@ async def test_row_many_distinct_prompts_and_few_places(start: Start, roots: lis
     client = await start(Settings(scheduler=few), *roots)
     names = ["capital", "greeting", "hi", "name", "list", "code", "emoji", "json"]
     answers = await asyncio.gather(
-        *(said(client, CHAT, body(name), stream=stream) for name in names for stream in (0, 1))
+        *(
+            said(client, CHAT, body(name), stream=stream)
+            for name in names
+            for stream in (False, True)
+        )
     )
     expected = [DIALOGUES[name].reply for name in names for _ in (0, 1)]
     assert [text for text, _, _ in answers] == expected
@@ -219,27 +221,27 @@ class TestHealthAfterAFault:
 
 
 @asynccontextmanager
-async def process(long_model: Path, home: Path) -> AsyncIterator[tuple[str, Any]]:
-    """`maxi-mlx serve` as a user runs it, with the model loaded, and its address."""
+async def served(model: Path, home: Path) -> AsyncIterator[tuple[str, Process]]:
+    """`maxi-mlx serve` as a user runs it: its address and its process."""
     environment = os.environ | {"HOME": str(home), "MAXI_MLX_HOME": str(home)}
     log = home / "serve.log"
-    command = ["-m", "maxi_mlx", "serve", "--port", "0", "--model-dir", str(long_model)]
+    command = ["-m", "maxi_mlx", "serve", "--port", "0", "--model-dir", str(model)]
     with log.open("w") as output:
         server = await asyncio.create_subprocess_exec(
-            sys.executable, *command, "--model", "long", env=environment, stdout=output, stderr=2
+            sys.executable, *command, env=environment, stdout=output, stderr=output
         )
-    address: Callable[[], re.Match[str] | None] = lambda: re.search(  # noqa: E731
-        r"http://127\.0\.0\.1:\d+", log.read_text()
-    )
-    await until(lambda: address() is not None, within_s=60)
-    found = address()
-    assert found is not None
+
+    def address() -> str:
+        match = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())
+        return match[0] if match else ""
+
     try:
-        yield found[0], server
+        await until(lambda: address() != "", within_s=60)
+        yield address(), server
     finally:
         if server.returncode is None:
             server.kill()
-        await server.wait()
+            await server.wait()
 
 
 @pytest.mark.slow
@@ -249,12 +251,12 @@ async def test_row_sigterm_drains_and_a_second_ends_at_once(
 ) -> None:
     ask = long_text(stream=True, max_tokens=400 if num_signals == 1 else -1)
     async with (
-        process(long_model, tmp_path) as (address, server),
+        served(long_model, tmp_path) as (address, server),
         aiohttp.ClientSession() as session,
         session.post(address + TEXT, json=ask) as running,
     ):
-        first = await running.content.readline()
-        assert first.startswith(b"data: {")
+        while not (await running.content.readline()).startswith(b"data: {"):
+            pass  # the model loads meanwhile, and comments keep the connection alive
         for _ in range(num_signals):
             server.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.1)

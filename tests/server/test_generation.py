@@ -6,47 +6,21 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.settings import Settings
 from tests.models.scripted import COMPLETIONS, COUNT, DIALOGUES
-from tests.server.running import Answer, Client, Start
+from tests.server.asking import CHAT, TEXT, body, chunks_of, text_of
+from tests.server.running import Client, Start
 
-CHAT = "/v1/chat/completions"
-TEXT = "/v1/completions"
 CAPITAL = DIALOGUES["capital"]
 
 
 @pytest.fixture
 async def client(start: Start, scripted_model: Path) -> Client:
     return await start(Settings(), Root(scripted_model, "tests", "folders"))
-
-
-def body(name: str = "capital", /, **more: Any) -> dict[str, Any]:
-    dialogue = DIALOGUES[name]
-    return {"model": "scripted", "messages": dialogue.messages, "temperature": 0, **more}
-
-
-def chunks_of(answer: Answer) -> list[dict[str, Any]]:
-    """The stream's JSON, after checking its form."""
-    assert answer.status == 200
-    assert answer.headers["Content-Type"].startswith("text/event-stream")
-    frames = [f for f in answer.body.decode().split("\n\n") if f != ": keep-alive"]
-    assert frames[-2:] == ["data: [DONE]", ""]
-    assert all(frame.startswith("data: {") for frame in frames[:-2])
-    return [json.loads(frame.removeprefix("data: ")) for frame in frames[:-2]]
-
-
-def text_of(chunks: list[dict[str, Any]], *, choice: int = 0) -> str:
-    return "".join(
-        part["delta"].get("content", "")
-        for chunk in chunks
-        for part in chunk["choices"]
-        if part["index"] == choice
-    )
 
 
 @pytest.mark.clients(63, 64)
