@@ -33,7 +33,10 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
 
     def folder_of(family: str) -> Path:
         folder = root / f"tiny-{family}"
-        return folder if folder.exists() else build_model(folder, family)
+        if not folder.exists():
+            # Whole or not at all: a test may fail half way through.
+            build_model(root / "building" / folder.name, family).rename(folder)
+        return folder
 
     return folder_of
 

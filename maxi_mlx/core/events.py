@@ -22,7 +22,8 @@ class TopLogprob:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """A generated token. The ``data`` of all tokens of an answer join into its UTF-8 text."""
+    """A generated token. The ``data`` of all tokens of an answer join into its UTF-8 text, up to
+    a stop string, which may end inside a token; a special token has a name and no data."""
 
     token_id: int
     text: str

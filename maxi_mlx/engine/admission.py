@@ -24,9 +24,14 @@ _ANSWER_TOKENS = 256
 
 
 def check_memory(
-    model: LanguageModel, token_ids: Sequence[Sequence[int]], *, n: int, limit_bytes: int
+    request: GenerateRequest,
+    model: LanguageModel,
+    token_ids: Sequence[Sequence[int]],
+    *,
+    limit_bytes: int,
 ) -> None:
     """Refuses prompts whose caches could not fit even with nothing else running."""
+    n, param = request.n, "messages" if request.is_chat else "prompt"
     budget_bytes = limit_bytes - model.entry.weight_bytes
     for prompt in token_ids:
         needed_bytes = model.kv_cost.batch_bytes([len(prompt) + _ANSWER_TOKENS] * n)
@@ -36,7 +41,7 @@ def check_memory(
                 f"{needed_bytes / 2**20:.0f} MiB of KV cache on {model.entry.id}, but "
                 f"{max(budget_bytes, 0) / 2**20:.0f} MiB are left beside its weights. Shorten the "
                 "prompt, or ask for fewer answers.",
-                param="messages",
+                param=param,
             )
 
 
@@ -77,9 +82,12 @@ def make_jobs(
         for choice in range(index * request.n, (index + 1) * request.n):
             row = Row(
                 mailbox=generation.mailbox,
+                request_id=request.id,
                 choice=choice,
                 sampling=sampling,
                 key=draw_key(sampling.seed, choice),
+                token_ids=list(prompt),
+                num_prompt_tokens=len(prompt),
                 max_tokens=max_tokens,
                 end_ids=model.end_ids,
                 top_logprobs=request.top_logprobs,

@@ -10,11 +10,13 @@ row. Lives on the device thread.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import mlx.core as mx
+from mlx_lm.models.cache import make_prompt_cache
 
 from maxi_mlx.engine.mailbox import TokenScores
 from maxi_mlx.engine.row import Row
@@ -56,13 +58,26 @@ def merge_caches(caches: Sequence[list[Any]]) -> list[Any]:
     return [layers[0].merge(list(layers)) for layers in zip(*caches, strict=True)]
 
 
+def extract_cache(model: Any, batched: Sequence[Any], index: int) -> list[Any]:
+    """One row's plain cache out of a batched one."""
+    if any(entry.empty() for entry in batched):
+        # Nothing was read yet (a prompt of one token): empty caches can't be cut.
+        return list(make_prompt_cache(model))
+    return [entry.extract(index) for entry in batched]
+
+
+def evaluate(cache: Sequence[Any]) -> None:
+    """Computes what a cache holds, so that nothing lazy outlives the work that made it."""
+    mx.eval([entry.state for entry in cache if not entry.empty()])
+
+
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """A row that may start: its prompt, less the last token, is in ``cache``."""
+    """A row that may start: its tokens, less the last one, are in ``cache``. Rows of one prompt
+    may name the same cache where they come together."""
 
     row: Row
     cache: list[Any]
-    prompt_ids: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +96,6 @@ class DecodeBatch:
         self._model = model
         self.rows: list[Row] = []
         self._cache: list[Any] = []
-        self._merged = False
         self._edits: list[LogitsEdit | None] = []
         self._sampler: BatchSampler | None = None  # None: the rows have changed
         self._inputs: mx.array | None = None  # (B,) the tokens that the next step feeds
@@ -92,39 +106,44 @@ class DecodeBatch:
         return len(self.rows)
 
     @property
+    def is_merged(self) -> bool:
+        return len(self.rows) > 1
+
+    @property
     def cache_bytes(self) -> int:
         return sum(int(entry.nbytes) for entry in self._cache if not entry.empty())
 
     def join(self, newcomers: Sequence[Newcomer], *, vocabulary_size: int) -> None:
-        """Takes rows; all that come together cost one copy of the batch's caches."""
+        """Takes rows; all that come together cost one copy of the batch's caches.
+
+        When it raises, the batch is as it was.
+        """
         caches = [newcomer.cache for newcomer in newcomers]
-        tokens = mx.array([newcomer.prompt_ids[-1] for newcomer in newcomers], dtype=mx.uint32)
+        rows = [newcomer.row for newcomer in newcomers]
+        edits = [
+            LogitsEdit(row, vocabulary_size) if row.sampling.changes_logits else None
+            for row in rows
+        ]
+        inputs = mx.array([row.token_ids[-1] for row in rows], dtype=mx.uint32)
         if self._inputs is None:
-            self._merged = len(newcomers) > 1
-            self._cache = merge_caches(caches) if self._merged else caches[0]
-            self._inputs = tokens
+            cache = merge_caches(caches) if len(caches) > 1 else caches[0]
         else:
-            if not self._merged:
-                self._cache, self._merged = merge_caches([self._cache]), True
-            for mine, theirs in zip(self._cache, merge_caches(caches), strict=True):
+            cache = copy.deepcopy(self._cache) if self.is_merged else merge_caches([self._cache])
+            for mine, theirs in zip(cache, merge_caches(caches), strict=True):
                 mine.extend(theirs)
-            self._inputs = mx.concatenate([self._inputs, tokens])
-        for newcomer in newcomers:
-            row = newcomer.row
-            self.rows.append(row)
-            self._edits.append(
-                LogitsEdit(row, newcomer.prompt_ids, vocabulary_size)
-                if row.sampling.changes_logits
-                else None
-            )
-            self._fresh.add(row)
-        self._sampler = None
+            inputs = mx.concatenate([self._inputs, inputs])
+        evaluate(cache)
+        self._cache, self._inputs, self._sampler = cache, inputs, None
+        self.rows += rows
+        self._edits += edits
+        self._fresh.update(rows)
 
     def leave(self, leaving: set[Row]) -> None:
         """Drops rows and frees their share of the caches."""
         keep = [i for i, row in enumerate(self.rows) if row not in leaving]
         if len(keep) == len(self.rows):
             return
+        was_merged = self.is_merged
         self._fresh -= leaving
         self.rows = [self.rows[i] for i in keep]
         self._edits = [self._edits[i] for i in keep]
@@ -134,14 +153,23 @@ class DecodeBatch:
             return
         assert self._inputs is not None
         self._inputs = self._inputs[mx.array(keep)]
-        if len(keep) == 1:
-            self._cache = [entry.extract(keep[0]) for entry in self._cache]
-            self._merged = False
-        else:
+        if was_merged and len(keep) == 1:
+            self._cache = extract_cache(self._model, self._cache, keep[0])
+        elif was_merged:
             for entry in self._cache:
                 entry.filter(keep)
         # Lazy slices would hold the whole old batch in memory.
-        mx.eval([self._inputs, *(entry.state for entry in self._cache)])
+        mx.eval(self._inputs)
+        evaluate(self._cache)
+
+    def settle(self) -> None:
+        """Waits for the step under way."""
+        mx.eval(self._inputs)
+
+    def tidy(self) -> None:
+        """Computes what no step needs, such as offsets of layers without positions: unread, it
+        would grow into an ever longer chain."""
+        evaluate(self._cache)
 
     def step(self) -> list[StepToken]:
         """Runs the model once. The tokens returned were drawn one step before."""
@@ -172,15 +200,17 @@ class DecodeBatch:
         """Penalties and bias, on the rows that have any."""
         if not any(self._edits):
             return logits
-        edited = []
+        index, edited = [], []
         for i, (row, edit) in enumerate(zip(self.rows, self._edits, strict=True)):
-            if edit is None:
-                edited.append(logits[i])
-                continue
-            if row not in self._fresh:
-                edit.count(inputs[i : i + 1])
-            edited.append(edit.apply(logits[i]))
-        return mx.stack(edited)
+            if edit is not None:
+                if row not in self._fresh:
+                    edit.count(inputs[i : i + 1])
+                index.append(i)
+                edited.append(edit.apply(logits[i]).astype(logits.dtype))
+        # A copy: the log-probabilities are those of the logits as they were.
+        logits = mx.array(logits)
+        logits[mx.array(index)] = mx.stack(edited)
+        return logits
 
     def _score(self, logits: mx.array, drawn: mx.array) -> _Scores | None:
         """Log-probabilities by the model's own logits, before penalties and temperature."""
@@ -191,7 +221,16 @@ class DecodeBatch:
         values = logits[index].astype(mx.float32)
         values = values - mx.logsumexp(values, axis=-1, keepdims=True)
         chosen = mx.take_along_axis(values, drawn[index][:, None], axis=-1)[:, 0]
-        num_top = min(max(self.rows[i].top_logprobs or 0 for i in asking), values.shape[-1])
-        order = mx.argsort(-values, axis=-1)[:, :num_top]
-        top = mx.take_along_axis(values, order, axis=-1)
-        return _Scores([self.rows[i] for i in asking], chosen, order, top)
+        top_ids = likeliest(values, max(self.rows[i].top_logprobs or 0 for i in asking))
+        top = mx.take_along_axis(values, top_ids, axis=-1)
+        return _Scores([self.rows[i] for i in asking], chosen, top_ids, top)
+
+
+def likeliest(values: mx.array, count: int) -> mx.array:
+    """The places of the ``count`` largest in each row, largest first: ``(R, V)`` to
+    ``(R, count)``, without sorting the vocabulary."""
+    if count >= values.shape[-1]:
+        return mx.argsort(-values, axis=-1)
+    places = mx.argpartition(-values, count, axis=-1)[:, :count]
+    order = mx.argsort(-mx.take_along_axis(values, places, axis=-1), axis=-1)
+    return mx.take_along_axis(places, order, axis=-1)

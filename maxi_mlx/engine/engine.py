@@ -42,7 +42,7 @@ class Engine:
     def __init__(self, settings: Settings, catalog: Catalog) -> None:
         self._settings = settings
         self._catalog = catalog
-        self._device = DeviceThread(settings.backend, memory_share=settings.scheduler.memory_share)
+        self._device = DeviceThread(settings.backend, settings.scheduler)
         self._pool = ModelPool(self._device, settings.scheduler)
         self._preparing: asyncio.Task[None] | None = None
         self._loading_first: asyncio.Task[None] | None = None
@@ -97,7 +97,7 @@ class Engine:
         reading = self._device.reading
         loaded = []
         for slot in self._pool.slots:
-            figures = reading.models.get(slot.entry.id)
+            figures = reading.models.get(slot.entry)
             loaded.append(
                 LoadedModel(
                     id=slot.entry.id,
@@ -111,7 +111,7 @@ class Engine:
         faults = [figures.fault for figures in reading.models.values() if figures.fault]
         return EngineStatus(
             state=self._state(),
-            fault=self._fault or reading.fault or (faults[0] if faults else None),
+            fault=self._fault or self._device.fault or (faults[0] if faults else None),
             num_running=self._num_active - self._num_waiting,
             num_waiting=self._num_waiting,
             loaded=tuple(loaded),
@@ -122,7 +122,7 @@ class Engine:
     def _state(self) -> EngineState:
         if self._draining:
             return "draining"
-        if self._fault is not None:
+        if self._fault is not None or self._device.fault is not None:
             return "failed"
         if self._loading_first is None or not self._loading_first.done():
             return "starting"
@@ -173,7 +173,7 @@ class Engine:
     ) -> AsyncGenerator[Event, None]:
         model = handle.model
         token_ids = await asyncio.to_thread(handle.prompts.build, request)
-        check_memory(model, token_ids, n=request.n, limit_bytes=self._device.limit_bytes)
+        check_memory(request, model, token_ids, limit_bytes=self._device.limit_bytes)
         generation = Generation(
             mailbox=Mailbox(),
             vocabulary=model.vocabulary,
@@ -198,15 +198,19 @@ class Engine:
                 async for event in events:
                     yield event
         finally:
-            for job in jobs:
-                job.cancel()
-            self._device.wake()
+            for answer in generation.answers:
+                answer.row.cancelled = True
+            self._device.post(lambda: handle.scheduler.cancel(generation.mailbox))
 
     def _check_door(self) -> None:
         if self._draining:
             raise Unavailable("The server is shutting down and takes no new requests.")
         most = self._settings.scheduler.max_waiting_requests
-        if self._num_waiting >= most:
+        # Those that just came count as waiting until the device takes them up, which it does at
+        # once while there are places.
+        num_running = self._num_active - self._num_waiting
+        num_places = max(0, self._settings.scheduler.max_running_rows - num_running)
+        if self._num_waiting >= most + num_places:
             raise Overloaded(
                 f"{self._num_waiting} requests are waiting already, and {most} may. Try again in "
                 "a moment."

@@ -108,7 +108,7 @@ class Generation:
             answer.row.cancelled = True
             events.append(self._finish(answer, "stop"))
         elif news.end is not None:
-            tail = answer.assembler.finish()
+            tail = answer.assembler.finish(is_cut=news.end == "length")
             if tail is not None:
                 events.append(tail)
             events.append(self._finish(answer, "length" if news.end == "length" else "stop"))
@@ -133,5 +133,6 @@ class Generation:
         return TokenLogprob(news.token_id, *self._spelling(news.token_id), scores.logprob, top)
 
     def _spelling(self, token_id: int) -> tuple[str, bytes]:
-        data = self.vocabulary.data(token_id)
-        return data.decode("utf-8", errors="replace"), data
+        """A special token has a name, but adds no bytes to the text."""
+        name = self.vocabulary.data(token_id).decode("utf-8", errors="replace")
+        return name, self.vocabulary.visible(token_id)

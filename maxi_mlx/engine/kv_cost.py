@@ -33,11 +33,6 @@ class KVCost:
 
     parts: tuple[_Part, ...]
 
-    @property
-    def bytes_per_token(self) -> int:
-        """Of the parts that grow without end."""
-        return sum(p.bytes_per_token for p in self.parts if p.window_tokens is None)
-
     def row_bytes(self, num_tokens: int) -> int:
         """One row of so many tokens."""
         return sum(part.cost(num_tokens) for part in self.parts)
@@ -55,6 +50,14 @@ def _leaves(cache: Iterable[Any]) -> Iterable[Any]:
             yield entry
 
 
+def _unknown_part(entry: Any) -> _Part:
+    """A recurrent state has one size for ever; what counts tokens is taken to grow with them."""
+    num_bytes = int(entry.nbytes)
+    if hasattr(entry, "offset"):
+        return _Part(-(-num_bytes // _GROWTH_TOKENS), 0, None)
+    return _Part(0, num_bytes, None)
+
+
 def measure(cache: Sequence[Any]) -> KVCost:
     """Reads the cost off a cache that holds one token of one row."""
     parts = []
@@ -63,7 +66,7 @@ def measure(cache: Sequence[Any]) -> KVCost:
             continue
         keys = getattr(entry, "keys", None)
         if keys is None:
-            parts.append(_Part(0, int(entry.nbytes), None))
+            parts.append(_unknown_part(entry))
             continue
         num_tokens = (keys[0] if isinstance(keys, tuple | list) else keys).shape[2]
         window = getattr(entry, "max_size", None) or getattr(entry, "chunk_size", None)

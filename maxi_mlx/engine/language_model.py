@@ -7,7 +7,7 @@ time (`prompt.py`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,13 @@ from maxi_mlx.text.vocabulary import Vocabulary, piece_decoder, strips_first_spa
 # For a model that names no limit (a recurrent one): memory is the limit then.
 UNLIMITED_CONTEXT = 1 << 20
 
-_SAMPLING_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+_SAMPLING_DEFAULTS: Mapping[str, Callable[[float], bool]] = {
+    "temperature": lambda value: 0 <= value <= 2,
+    "top_p": lambda value: 0 < value <= 1,
+    "top_k": lambda value: 0 < value < 2**31 and value == int(value),
+    "min_p": lambda value: 0 <= value <= 1,
+    "repetition_penalty": lambda value: 0 < value <= 10,
+}
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -75,7 +81,9 @@ def read_vocabulary(tokenizer: Any) -> Vocabulary:
     if backend is not None and backend.decoder is not None:
         decoder = json.loads(backend.decoder.__getstate__())
     to_bytes = piece_decoder(decoder)
-    pieces: Sequence[str | None] = inner.convert_ids_to_tokens(list(range(len(inner))))
+    # Ids may have holes, so that the count of them says nothing of the largest.
+    num_ids = max(inner.get_vocab().values(), default=-1) + 1
+    pieces: Sequence[str | None] = inner.convert_ids_to_tokens(list(range(num_ids)))
     if to_bytes is None:
         data = [inner.decode([i]).encode("utf-8") for i in range(len(pieces))]
     else:
@@ -90,15 +98,21 @@ def read_vocabulary(tokenizer: Any) -> Vocabulary:
 
 
 def read_sampling_defaults(folder: Path) -> dict[str, float]:
-    """What the model's authors recommend (generation_config.json), where they say anything."""
+    """What the model's authors recommend (generation_config.json), where they say anything.
+
+    A value outside the range that a request may have is left out: some write -1 or 0 for "off".
+    """
     path = folder / "generation_config.json"
     if not path.is_file():
         return {}
     config = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(config, dict) or config.get("do_sample") is False:
+    if not isinstance(config, dict):
         return {}
-    return {
-        name: config[name]
-        for name in _SAMPLING_DEFAULTS
-        if isinstance(config.get(name), int | float) and not isinstance(config[name], bool)
-    }
+    if config.get("do_sample") is False:
+        return {"temperature": 0.0}
+    defaults = {}
+    for name, is_allowed in _SAMPLING_DEFAULTS.items():
+        value = config.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and is_allowed(value):
+            defaults[name] = value
+    return defaults

@@ -6,7 +6,6 @@ Lives on the event loop; the loading itself runs on the device thread.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from maxi_mlx.core.errors import DoesNotFit, EngineFailed, MaxiError, Unavailable
+from maxi_mlx.core.errors import DoesNotFit, EngineFailed, Unavailable
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import SchedulerSettings
 from maxi_mlx.engine.device_thread import DeviceThread
@@ -62,6 +61,7 @@ class ModelPool:
         self._settings = settings
         self._slots: dict[ModelEntry, Slot] = {}
         self._load_lock = asyncio.Lock()
+        self._is_closed = False
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -76,20 +76,32 @@ class ModelPool:
     @asynccontextmanager
     async def lend(self, entry: ModelEntry) -> AsyncIterator[LoadedModelHandle]:
         """Loads the model if need be; it stays in memory at least as long as it is lent."""
+        if self._is_closed:
+            raise Unavailable("The server is shutting down.")
         slot = self._slots.get(entry)
         if slot is None:
             slot = Slot(entry, asyncio.create_task(self._load(entry)))
             self._slots[entry] = slot
             slot.loading.add_done_callback(lambda task: self._forget_failed(entry, task))
         slot.num_users += 1
+        slot.used_at_s = time.monotonic()
         try:
-            # A caller that leaves must not end the load that others wait for.
-            yield await asyncio.shield(slot.loading)
+            yield await self._loaded(slot)
         finally:
             slot.num_users -= 1
             slot.used_at_s = time.monotonic()
 
+    async def _loaded(self, slot: Slot) -> LoadedModelHandle:
+        try:
+            # A caller that leaves must not end the load that others wait for.
+            return await asyncio.shield(slot.loading)
+        except asyncio.CancelledError:
+            if not slot.loading.cancelled():
+                raise
+            raise Unavailable("The server is shutting down.") from None
+
     async def close(self) -> None:
+        self._is_closed = True
         for slot in self.slots:
             slot.loading.cancel()
         await asyncio.gather(*(slot.loading for slot in self.slots), return_exceptions=True)
@@ -103,15 +115,14 @@ class ModelPool:
     async def _load(self, entry: ModelEntry) -> LoadedModelHandle:
         async with self._load_lock:
             started_s = time.monotonic()
+            await self._unload_older(entry)
             await self._make_room(entry)
             try:
                 handle = await self._device_thread.call(lambda: self._load_on_device(entry))
-            except MaxiError:
-                raise
-            except Exception as error:
-                # One line for the user, by whoever asked; the rest for those who look for it.
-                logger.debug("loading %s failed", entry.id, exc_info=True)
-                raise EngineFailed(f"{entry.id} could not be loaded: {error}") from error
+            except EngineFailed as error:
+                # Half a model may be in memory.
+                await self._device_thread.call(self._device_thread.free_memory)
+                raise EngineFailed(f"{entry.id} could not be loaded: {error.message}") from None
             logger.info("loaded %s in %.1f s", entry.id, time.monotonic() - started_s)
             return handle
 
@@ -122,7 +133,7 @@ class ModelPool:
 
         model = load_language_model(entry)
         scheduler = Scheduler(
-            model, self._settings, memory_budget_bytes=self._device_thread.memory_left_bytes
+            model, self._settings, memory_left_bytes=self._device_thread.memory_left_bytes
         )
         self._device_thread.add(scheduler)
         return LoadedModelHandle(model, scheduler, PromptBuilder(model))
@@ -156,21 +167,21 @@ class ModelPool:
         idle = [s for s in self._slots.values() if s.is_ready and not s.num_users]
         return min(idle, key=lambda slot: slot.used_at_s).entry if idle else None
 
+    async def _unload_older(self, entry: ModelEntry) -> None:
+        """What was loaded from this folder before its files changed."""
+        for other in [slot.entry for slot in self._slots.values() if slot.is_ready]:
+            slot = self._slots[other]
+            if other.path == entry.path and other != entry and not slot.num_users:
+                await self._unload(other)
+
     async def _unload(self, entry: ModelEntry) -> None:
         # Out of the table first: a request that comes now loads the model anew.
         scheduler = self._slots.pop(entry).loading.result().scheduler
-        logger.info("unloading %s to make room", entry.id)
+        logger.info("unloading %s", entry.id)
         await self._device_thread.call(partial(self._device_thread.remove, scheduler))
         # The last reference but MLX's own; then its buffers can go back to the system.
         del scheduler
-        await self._device_thread.call(_free_memory)
-
-
-def _free_memory() -> None:
-    import mlx.core as mx
-
-    gc.collect()
-    mx.clear_cache()
+        await self._device_thread.call(self._device_thread.free_memory)
 
 
 def _gigabytes(num_bytes: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from maxi_mlx.engine.batch import merge_caches
+from maxi_mlx.engine.batch import evaluate, extract_cache, merge_caches
 from maxi_mlx.engine.row import PromptJob
 
 
@@ -21,8 +21,7 @@ def read_prompt(model: Any, job: PromptJob, num_tokens: int) -> None:
         return
     token_ids = job.token_ids[job.num_processed : job.num_processed + num_tokens]
     model(mx.array(list(token_ids), dtype=mx.uint32)[None], cache=job.cache)
-    _evaluate(job.cache)
-    mx.clear_cache()
+    evaluate(job.cache)
     job.num_processed += num_tokens
 
 
@@ -47,19 +46,13 @@ def read_prompts_together(model: Any, jobs: Sequence[PromptJob]) -> int:
             entry.finalize()
     for index, job in enumerate(jobs):
         if lengths[index]:
-            job.cache = [entry.extract(index) for entry in cache]
+            job.cache = extract_cache(model, cache, index)
+        # At once: a lazy slice would keep the whole padded cache in memory.
+        evaluate(job.cache)
         job.num_processed += lengths[index]
-    # At once: a lazy slice would keep the whole padded cache in memory.
-    mx.eval([entry.state for job in jobs for entry in job.cache if not entry.empty()])
-    mx.clear_cache()
     return longest * len(jobs)
 
 
 def copy_cache(cache: list[Any]) -> list[Any]:
     """A cache of its own for another row; MLX copies the memory when one of them writes."""
     return copy.deepcopy(cache)
-
-
-def _evaluate(cache: Sequence[Any]) -> None:
-    """Computes what a cache holds, so that nothing lazy outlives the slice that made it."""
-    mx.eval([entry.state for entry in cache if not entry.empty()])

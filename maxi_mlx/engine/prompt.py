@@ -38,7 +38,14 @@ class PromptBuilder:
                     f"{self._model.entry.id} ends at {self._model.vocabulary_size - 1}.",
                     param="logit_bias",
                 )
-        return [self._checked(self._token_ids(prompt)) for prompt in request.prompts]
+        token_ids = []
+        for prompt in request.prompts:
+            try:
+                token_ids.append(self._checked(self._token_ids(prompt)))
+            except InvalidRequest as error:
+                error.param = error.param or ("messages" if request.is_chat else "prompt")
+                raise
+        return token_ids
 
     def _token_ids(self, prompt: Prompt) -> list[int]:
         match prompt:
@@ -53,29 +60,40 @@ class PromptBuilder:
                 return list(prompt.token_ids)
 
     def _encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        self._check_length(text)
         with self._lock:
-            return list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens))
+            # Not verbose: it would warn of prompts that are too long, which are refused anyway.
+            return list(
+                self._tokenizer.encode(text, add_special_tokens=add_special_tokens, verbose=False)
+            )
+
+    def _check_length(self, text: str) -> None:
+        """Refuses what can't fit however it is cut, before it is: megabytes take seconds."""
+        model = self._model
+        fewest_tokens = len(text.encode()) // max(model.vocabulary.longest_bytes, 1)
+        if fewest_tokens >= model.context_length:
+            raise ContextTooLong(
+                f"The prompt has {fewest_tokens} tokens or more, but {model.entry.id} has a "
+                f"context of {model.context_length} tokens. Shorten the prompt."
+            )
 
     def _checked(self, token_ids: list[int]) -> list[int]:
         model = self._model
         if not token_ids:
             raise InvalidRequest(
-                "The prompt is empty: there is nothing to continue. Send some text.",
-                param="prompt",
+                "The prompt is empty: there is nothing to continue. Send some text."
             )
         largest = max(token_ids)
         if largest >= model.vocabulary_size:
             raise InvalidRequest(
                 f"The prompt has token id {largest}, but the vocabulary of {model.entry.id} "
-                f"ends at {model.vocabulary_size - 1}.",
-                param="prompt",
+                f"ends at {model.vocabulary_size - 1}."
             )
         if len(token_ids) >= model.context_length:
             raise ContextTooLong(
                 f"The prompt has {len(token_ids)} tokens, but {model.entry.id} has a context of "
                 f"{model.context_length} tokens, and at least one must be left for the answer. "
-                "Shorten the prompt.",
-                param="messages",
+                "Shorten the prompt."
             )
         return token_ids
 
@@ -111,8 +129,7 @@ class PromptBuilder:
                 # A template is a program of the model's: whatever it raises, it says no.
                 problem = problem or error
         raise InvalidRequest(
-            f"The chat template of {self._model.entry.id} does not take these messages: {problem}",
-            param="messages",
+            f"The chat template of {self._model.entry.id} does not take these messages: {problem}"
         )
 
     def _apply_template(self, messages: Sequence[Message], prompt: ChatPrompt) -> str:
@@ -165,8 +182,7 @@ def merge_turns(messages: Sequence[Message]) -> list[Message]:
             continue
         last = merged[-1] if merged else None
         if last is not None and _can_join(last, message):
-            text = _APART.join(part for part in (last.text, message.text) if part)
-            merged[-1] = Message(role=message.role, text=text)
+            merged[-1] = _joined(last, message)
         else:
             merged.append(message)
     return merged
@@ -176,8 +192,19 @@ def _can_join(last: Message, message: Message) -> bool:
     return (
         last.role == message.role
         and message.role in ("user", "assistant")
+        and last.name == message.name
         and not last.tool_calls
         and not message.tool_calls
+    )
+
+
+def _joined(last: Message, message: Message) -> Message:
+    thoughts = [part for part in (last.reasoning, message.reasoning) if part]
+    return Message(
+        role=message.role,
+        text=_APART.join(part for part in (last.text, message.text) if part),
+        name=message.name,
+        reasoning=_APART.join(thoughts) or None,
     )
 
 

@@ -49,24 +49,39 @@ def draw_key(seed: int, choice: int) -> tuple[int, int]:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Row:
-    """One answer. Lives on the device thread; the loop only holds it to cancel it."""
+    """One answer. Lives on the device thread; the loop only sets ``cancelled``.
+
+    ``token_ids`` are the prompt and what was generated so far. ``is_suspect`` once it was in a
+    batch that failed: it then runs by itself, which shows whose fault it was.
+    """
 
     mailbox: Mailbox
+    request_id: str
     choice: int
     sampling: RowSampling
     key: tuple[int, int]
+    token_ids: list[int]
+    num_prompt_tokens: int
     max_tokens: int
     end_ids: frozenset[int]
     top_logprobs: int | None
-    num_generated: int = 0
     cancelled: bool = False
+    is_suspect: bool = False
+
+    @property
+    def num_generated(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def num_tokens_left(self) -> int:
+        return self.max_tokens - self.num_generated
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PromptJob:
-    """One prompt and the answers that continue it. The prompt is read once for all of them.
+    """Tokens to read and the rows that go on from them; they are read once for all of the rows.
 
-    ``num_processed`` tokens of it are in ``cache``; its last token is left for the first step.
+    ``num_processed`` tokens are in ``cache``; the last one is left for the first step.
     ``num_passed_over`` slices went to other prompts since its last one.
     """
 
@@ -78,10 +93,14 @@ class PromptJob:
     must_read_alone: bool = False
 
     @property
+    def mailbox(self) -> Mailbox:
+        return self.rows[0].mailbox
+
+    @property
     def num_remaining(self) -> int:
         return len(self.token_ids) - 1 - self.num_processed
 
-    def cancel(self) -> None:
-        """Any thread may say so; the device thread drops the rows before its next step."""
-        for row in self.rows:
-            row.cancelled = True
+
+def resume(row: Row) -> PromptJob:
+    """Reads a row's text anew, its answer so far included, to go on where it was."""
+    return PromptJob(token_ids=list(row.token_ids), rows=[row], must_read_alone=row.is_suspect)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import mlx.core as mx
 
 if TYPE_CHECKING:
-    from maxi_mlx.engine.row import Row
+    from maxi_mlx.engine.row import Row, RowSampling
 
 _NEVER = -1e30  # finite, so that a row with nothing but this still has a softmax
 
@@ -28,47 +28,74 @@ class BatchSampler:
     def __init__(self, rows: Sequence[Row], places: Sequence[int]) -> None:
         params = [row.sampling for row in rows]
         self._all_greedy = all(p.temperature == 0 for p in params)
-        self._cuts_tail = any(p.top_p < 1 or p.top_k > 0 for p in params)
         self._has_min_p = any(p.min_p > 0 for p in params)
 
         def column(values: Sequence[float]) -> mx.array:
             return mx.array(list(values), dtype=mx.float32)[:, None]
 
-        self._temperature = column([p.temperature for p in params])
-        self._top_p = column([p.top_p for p in params])
-        self._top_k = mx.array([p.top_k or 2**30 for p in params], dtype=mx.int32)[:, None]
-        self._min_p = column([p.min_p for p in params])
+        self._is_drawn = mx.array([p.temperature > 0 for p in params])
+        self._temperature = mx.maximum(column([p.temperature for p in params]), 1e-6)
+        self._log_min_p = mx.log(column([p.min_p for p in params]))
+        self._tail = _TailCut.of(params)
         self._keys = mx.array([row.key for row in rows], dtype=mx.uint32)
         self._places = mx.array(list(places), dtype=mx.uint32)
 
     def draw(self, logits: mx.array) -> mx.array:
-        places = self._places
-        self._places = places + 1
         greedy = mx.argmax(logits, axis=-1)
         if self._all_greedy:
             return greedy
-        scaled = logits.astype(mx.float32) / mx.maximum(self._temperature, 1e-6)
-        if self._cuts_tail:
-            scaled = self._cut_tail(scaled)
+        places = self._places
+        self._places = places + 1
+        scaled = logits.astype(mx.float32) / self._temperature
+        if self._tail is not None:
+            scaled = self._tail.cut(scaled)
         if self._has_min_p:
             peak = mx.max(scaled, axis=-1, keepdims=True)
-            scaled = mx.where(scaled < peak + mx.log(self._min_p), _NEVER, scaled)
+            scaled = mx.where(scaled < peak + self._log_min_p, _NEVER, scaled)
         keys = mx.stack([self._keys[:, 0], self._keys[:, 1] + places], axis=1)
         drawn = mx.vmap(_categorical)(scaled, keys)
-        return mx.where(self._temperature[:, 0] > 0, drawn, greedy)
+        return mx.where(self._is_drawn, drawn, greedy)
 
-    def _cut_tail(self, scaled: mx.array) -> mx.array:
-        """Top-k, then top-p among those left; always keeps the likeliest token."""
-        order = mx.argsort(-scaled, axis=-1)
-        ordered = mx.take_along_axis(scaled, order, axis=-1)
-        ranks = mx.arange(scaled.shape[-1])[None]
-        ordered = mx.where(ranks < self._top_k, ordered, _NEVER)
-        probabilities = mx.softmax(ordered, axis=-1)
+
+class _TailCut:
+    """Top-k and then top-p, for the rows that have either: the others are not sorted.
+
+    Where each of them has a top-k, just the largest of those are sorted, not the vocabulary.
+    """
+
+    def __init__(self, rows: Sequence[int], top_p: Sequence[float], top_k: Sequence[int]) -> None:
+        self._rows = mx.array(list(rows))
+        self._top_p = mx.array(list(top_p), dtype=mx.float32)[:, None]
+        self._top_k = mx.array([k or 2**30 for k in top_k], dtype=mx.int32)[:, None]
+        self._num_kept = max(top_k) if all(top_k) else None
+
+    @classmethod
+    def of(cls, params: Sequence[RowSampling]) -> _TailCut | None:
+        rows = [i for i, p in enumerate(params) if p.temperature and (p.top_p < 1 or p.top_k)]
+        if not rows:
+            return None
+        return cls(rows, [params[i].top_p for i in rows], [params[i].top_k for i in rows])
+
+    def cut(self, scaled: mx.array) -> mx.array:
+        rows = scaled[self._rows]
+        size = rows.shape[-1]
+        if self._num_kept is not None and self._num_kept < size:
+            kept = mx.argpartition(-rows, self._num_kept, axis=-1)[:, : self._num_kept]
+            values = mx.take_along_axis(rows, kept, axis=-1)
+            order = mx.argsort(-values, axis=-1)
+            kept = mx.take_along_axis(kept, order, axis=-1)
+            values = mx.take_along_axis(values, order, axis=-1)
+        else:
+            kept = mx.argsort(-rows, axis=-1)
+            values = mx.take_along_axis(rows, kept, axis=-1)
+        values = mx.where(mx.arange(values.shape[-1])[None] < self._top_k, values, _NEVER)
+        probabilities = mx.softmax(values, axis=-1)
         before = mx.cumsum(probabilities, axis=-1) - probabilities
         # A rounded sum may reach 1 early: a row without top-p keeps all.
-        keep = (before < self._top_p) | (self._top_p >= 1)
-        ordered = mx.where(keep, ordered, _NEVER)
-        return mx.put_along_axis(mx.zeros_like(scaled), order, ordered, axis=-1)
+        values = mx.where((before < self._top_p) | (self._top_p >= 1), values, _NEVER)
+        cut = mx.put_along_axis(mx.full(rows.shape, _NEVER), kept, values, axis=-1)
+        scaled[self._rows] = cut
+        return scaled
 
 
 def _categorical(logits: mx.array, key: mx.array) -> mx.array:
@@ -82,7 +109,7 @@ class LogitsEdit:
     negative one); presence and frequency count the answer (OpenAI's definition).
     """
 
-    def __init__(self, row: Row, prompt_ids: Sequence[int], vocabulary_size: int) -> None:
+    def __init__(self, row: Row, vocabulary_size: int) -> None:
         self._params = row.sampling
         self._bias: mx.array | None = None
         if row.sampling.logit_bias:
@@ -91,12 +118,14 @@ class LogitsEdit:
         self._counts = mx.zeros((vocabulary_size,))
         self._seen = mx.zeros((vocabulary_size,), dtype=mx.bool_)
         if row.sampling.repetition_penalty != 1.0:
-            self._seen[mx.array(list(prompt_ids))] = True
+            self._seen[mx.array(row.token_ids[: row.num_prompt_tokens])] = True
+        if row.num_generated:  # a row that goes on after an interruption
+            self.count(mx.array(row.token_ids[row.num_prompt_tokens :]))
 
-    def count(self, token: mx.array) -> None:
-        """Takes one generated token, shape ``(1,)``, still on the device."""
+    def count(self, tokens: mx.array) -> None:
+        """Takes generated tokens, shape ``(N,)``, which may still be on the device alone."""
         if self._params.has_penalties:
-            self._counts = self._counts.at[token].add(1.0)
+            self._counts = self._counts.at[tokens].add(1.0)
 
     def apply(self, logits: mx.array) -> mx.array:
         """``(V,)`` logits in, the same shape out."""

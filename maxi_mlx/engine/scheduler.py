@@ -1,16 +1,16 @@
-"""Decides what the device does next for one model: read a slice of a prompt, or decode.
+"""One model's work: prompts that wait, prompts being read, rows that decode.
 
-    waiting ─► reading (one slice at a time, in turn) ─► decoding (all together) ─► done
+    waiting ─► reading (slices, short prompts together) ─► decoding (all together) ─► done
+       ▲                                                       │
+       └────────── no memory for all, or a step failed ────────┘  read anew, then goes on
 
-Running answers keep a set share of the device while prompts are read, and no slice holds it for
-longer than the strategy says. Lives on the device thread; knows nothing of text or clients.
+Lives on the device thread; knows nothing of text, clients or other models (`rota.py`).
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 
 import mlx.core as mx
@@ -19,44 +19,44 @@ from mlx_lm.models.cache import make_prompt_cache
 from maxi_mlx.core.errors import EngineFailed, MaxiError
 from maxi_mlx.core.settings import SchedulerSettings
 from maxi_mlx.engine.batch import DecodeBatch, Newcomer, StepToken
+from maxi_mlx.engine.fair_queue import FairQueue
 from maxi_mlx.engine.language_model import LanguageModel
-from maxi_mlx.engine.mailbox import FaultNews, Outbox, PrefillNews, TokenEnd, TokenNews
+from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, PrefillNews, TokenEnd, TokenNews
 from maxi_mlx.engine.prefill import copy_cache, read_prompt, read_prompts_together
-from maxi_mlx.engine.row import PromptJob, Row
+from maxi_mlx.engine.row import PromptJob, Row, resume
+from maxi_mlx.engine.slice_size import SliceSize
 
 logger = logging.getLogger(__name__)
 
-# With nobody decoding, a slice may be longer; it still ends soon enough to notice a client that
-# left, or a shorter prompt that came.
-_IDLE_SLICE_S = 0.5
-_FIRST_SLICE_TOKENS = 32  # until the model's speed is known
-_SMALLEST_SLICE_TOKENS = 8
 # Slices for others after which a prompt's turn comes, however long it is.
 _MAX_PASSED_OVER = 3
-# Steps between two returns of MLX's buffer pool to the system.
+# What a row is expected to grow by before anyone looks again, in tokens.
+_GROWTH_TOKENS = 256
+_STEPS_PER_CHECK = 64
+# Freed buffers go back to the system after so many tokens read, or steps.
+_TOKENS_PER_CLEAR = 2048
 _STEPS_PER_CLEAR = 512
 
 
 class Scheduler:
-    """The queue, the prompts being read and the running rows of one model."""
+    """Owns the rows of one model. ``fault`` is the last failure that was not a request's own."""
 
     def __init__(
         self,
         model: LanguageModel,
         settings: SchedulerSettings,
         *,
-        memory_budget_bytes: Callable[[], int],
+        memory_left_bytes: Callable[[], int],
     ) -> None:
         self.model = model
         self._settings = settings
-        self._memory_budget_bytes = memory_budget_bytes
-        self._waiting: deque[PromptJob] = deque()
-        self._reading: deque[PromptJob] = deque()
+        self._memory_left_bytes = memory_left_bytes
+        self._waiting = FairQueue()
+        self._reading: list[PromptJob] = []
         self._batches: list[DecodeBatch] = []
-        self._lengths: dict[Row, int] = {}  # tokens in the cache of each running row
-        self._slice_tokens_per_s: float | None = None
-        self._decode_owed_s = 0.0
+        self._slice_size = SliceSize()
         self._num_steps = 0
+        self._num_tokens_read = 0
         self.fault: str | None = None
 
     @property
@@ -64,8 +64,16 @@ class Scheduler:
         return bool(self._waiting or self._reading or self._batches)
 
     @property
+    def is_decoding(self) -> bool:
+        return bool(self._batches)
+
+    @property
+    def is_reading(self) -> bool:
+        return bool(self._reading)
+
+    @property
     def num_waiting(self) -> int:
-        return sum(len(job.rows) for job in self._waiting)
+        return self._waiting.num_rows
 
     @property
     def num_running(self) -> int:
@@ -79,91 +87,94 @@ class Scheduler:
         return reading + sum(batch.cache_bytes for batch in self._batches)
 
     def submit(self, job: PromptJob) -> None:
-        self._waiting.append(job)
+        self._waiting.put(job)
 
-    def step(self, outbox: Outbox) -> None:
-        """One turn: at most one decode step for all rows, and at most one slice of a prompt."""
-        self._drop_cancelled()
-        self._admit(outbox)
-        if self._batches:
-            started = time.perf_counter()
-            self._decode(outbox)
-            self._decode_owed_s -= time.perf_counter() - started
-        else:
-            self._decode_owed_s = 0.0
-        if self._reading and self._decode_owed_s <= 0:
-            slice_s = self._read_slice(outbox)
-            share = self._settings.decode_share
-            self._decode_owed_s = slice_s * share / (1 - share)
+    def cancel(self, mailbox: Mailbox) -> None:
+        """Forgets a request's prompts; its decoding rows leave at the next step."""
+        self._waiting.drop(mailbox)
+        self._reading = [job for job in self._reading if job.mailbox is not mailbox]
 
-    def fail_all(self, error: MaxiError, outbox: Outbox) -> None:
+    def guarded(self, work: Callable[[Outbox], None], outbox: Outbox) -> None:
+        """Does a part of a turn. Whatever escapes it ends this model's requests, and no more."""
+        try:
+            work(outbox)
+        except BaseException as error:  # a panic of a native library is no Exception
+            logger.exception("%s: the engine failed", self.model.entry.id)
+            self.fault = f"{type(error).__name__}: {error}"
+            message = f"The engine failed: {error}"
+            self.fail_all(lambda: EngineFailed(message), outbox)
+
+    def fail_all(self, make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
         """Ends every request of this model, the waiting ones too."""
-        jobs = [*self._waiting, *self._reading]
+        jobs = [*self._waiting.clear(), *self._reading]
         rows = [row for job in jobs for row in job.rows]
         rows += [row for batch in self._batches for row in batch.rows]
-        self._waiting.clear()
         self._reading.clear()
         self._batches.clear()
-        self._lengths.clear()
-        self._fail(rows, error, outbox)
+        self._fail(rows, make_error, outbox)
 
     # -- admission ---------------------------------------------------------------------------
 
-    def _drop_cancelled(self) -> None:
-        for queue in (self._waiting, self._reading):
-            for job in list(queue):
-                job.rows = [row for row in job.rows if not row.cancelled]
-                if not job.rows:
-                    queue.remove(job)
+    def prepare(self, outbox: Outbox) -> None:
+        """Drops who left and lets in who waits, while rows and memory allow."""
         for batch in list(self._batches):
-            self._leave(batch, {row for row in batch.rows if row.cancelled})
-
-    def _admit(self, outbox: Outbox) -> None:
-        """Lets waiting prompts in, first come first served, while rows and memory allow."""
+            self._leave(batch, {row for row in batch.rows if row.cancelled}, outbox)
         while self._waiting:
-            job = self._waiting[0]
-            num_running = self.num_running
-            if num_running and not self._has_room(job, num_running):
+            job = self._waiting.first()
+            job.rows = [row for row in job.rows if not row.cancelled]
+            if job.rows and not self._has_room(job):
                 return
-            self._waiting.popleft()
-            job.cache = make_prompt_cache(self.model.model)
-            self._reading.append(job)
-            self._post_progress(job, outbox)
+            self._waiting.take()
+            if job.rows:
+                job.cache = make_prompt_cache(self.model.model)
+                self._reading.append(job)
+                self._post_progress(job, outbox)
 
-    def _has_room(self, job: PromptJob, num_running: int) -> bool:
+    def _has_room(self, job: PromptJob) -> bool:
+        num_running = self.num_running
+        if not num_running:
+            return True  # it was found to fit when it came; others' rows will end
         if num_running + len(job.rows) > self._settings.max_running_rows:
             return False
-        lengths = [*self._lengths.values()]
-        lengths += [len(other.token_ids) for other in self._reading for _ in other.rows]
-        lengths += [len(job.token_ids)] * len(job.rows)
-        needed = self.model.kv_cost.batch_bytes(lengths)
-        return needed <= self._memory_budget_bytes() + self.kv_cache_bytes
+        return self._fits(newcomers=job.rows)
+
+    def _fits(self, *, newcomers: list[Row]) -> bool:
+        """Whether all rows may grow for a while yet. A batch is as long as its longest row."""
+        rows = [row for batch in self._batches for row in batch.rows]
+        rows += [row for job in self._reading for row in job.rows]
+        lengths = [
+            len(row.token_ids) + min(row.num_tokens_left, _GROWTH_TOKENS)
+            for row in (*rows, *newcomers)
+        ]
+        needed_bytes = self.model.kv_cost.batch_bytes(lengths)
+        return needed_bytes <= self._memory_left_bytes() + self.kv_cache_bytes
 
     # -- reading prompts ---------------------------------------------------------------------
 
-    def _read_slice(self, outbox: Outbox) -> float:
-        """Reads a slice of one prompt, or several short prompts whole; returns its seconds."""
-        jobs = self._pick(self._slice_tokens())
+    def read(self, slice_s: float, outbox: Outbox) -> None:
+        """Reads a slice of one prompt, or several short prompts whole, for about ``slice_s``."""
+        most_tokens = self._settings.prefill_slice_tokens
+        budget_tokens = self._slice_size.tokens_for(slice_s, most_tokens=most_tokens)
+        jobs = self._pick(budget_tokens)
         started = time.perf_counter()
         try:
             if len(jobs) == 1:
-                num_tokens = min(jobs[0].num_remaining, self._slice_tokens())
+                num_tokens = min(jobs[0].num_remaining, budget_tokens)
                 read_prompt(self.model.model, jobs[0], num_tokens)
             else:
                 num_tokens = read_prompts_together(self.model.model, jobs)
-            done = [job for job in jobs if not job.num_remaining]
-            self._start_rows(done)
+            self._slice_size.learn(num_tokens, time.perf_counter() - started)
+            self._start_rows([job for job in jobs if not job.num_remaining])
         except Exception as error:
             self._read_failed(jobs, error, outbox)
-            return time.perf_counter() - started
+            return
         for job in jobs:
-            if not job.num_remaining:
-                self._reading.remove(job)
             self._post_progress(job, outbox)
-        elapsed_s = time.perf_counter() - started
-        if num_tokens >= _SMALLEST_SLICE_TOKENS:
-            self._slice_tokens_per_s = num_tokens / elapsed_s
-        return elapsed_s
+        self._reading = [job for job in self._reading if job not in jobs or job.num_remaining]
+        self._num_tokens_read += num_tokens
+        if self._num_tokens_read >= _TOKENS_PER_CLEAR:
+            self._num_tokens_read = 0
+            mx.clear_cache()
 
     def _pick(self, budget_tokens: int) -> list[PromptJob]:
         """Whose turn it is: the shortest prompts first, unless a longer one was passed over too
@@ -201,78 +212,113 @@ class Scheduler:
                 job.num_processed, job.must_read_alone = 0, True
             return
         (job,) = jobs
-        logger.error("reading a prompt of %d tokens failed", len(job.token_ids), exc_info=error)
+        logger.error("%s: reading its prompt failed", job.rows[0].request_id, exc_info=error)
         self._reading.remove(job)
-        failure = EngineFailed(f"The model failed on this prompt: {error}")
-        self._fail(job.rows, failure, outbox)
-
-    def _slice_tokens(self) -> int:
-        if self._slice_tokens_per_s is None:
-            return _FIRST_SLICE_TOKENS
-        slice_s = self._settings.prefill_slice_s if self._batches else _IDLE_SLICE_S
-        wanted = int(self._slice_tokens_per_s * slice_s)
-        return max(_SMALLEST_SLICE_TOKENS, min(wanted, self._settings.prefill_slice_tokens))
+        message = f"The model failed on this prompt: {error}"
+        self._fail(job.rows, lambda: EngineFailed(message), outbox)
 
     def _start_rows(self, jobs: list[PromptJob]) -> None:
-        newcomers = []
-        for job in jobs:
-            for i, row in enumerate(job.rows):
-                # The last row takes the cache itself, those before it a copy.
-                is_last = i == len(job.rows) - 1
-                cache = job.cache if is_last else copy_cache(job.cache)
-                newcomers.append(Newcomer(row, cache, job.token_ids))
-        if not newcomers:
-            return
-        groups = [newcomers] if self.model.can_batch else [[each] for each in newcomers]
-        for group in groups:
-            if not self._batches or not self.model.can_batch:
-                self._batches.append(DecodeBatch(self.model.model))
-            self._batches[-1].join(group, vocabulary_size=self.model.vocabulary_size)
+        """Lets the rows of prompts that are read decode, in one batch where that is possible."""
+        together: list[Newcomer] = []
         for job in jobs:
             for row in job.rows:
-                self._lengths[row] = len(job.token_ids)
+                if self.model.can_batch and not row.is_suspect:
+                    together.append(Newcomer(row, job.cache))
+                else:
+                    self._start_batch([Newcomer(row, copy_cache(job.cache))])
+        if not together:
+            return
+        shared = [batch for batch in self._batches if self._is_shared(batch)]
+        if shared:
+            shared[0].join(together, vocabulary_size=self.model.vocabulary_size)
+        else:
+            self._start_batch(together)
+
+    def _start_batch(self, newcomers: list[Newcomer]) -> None:
+        batch = DecodeBatch(self.model.model)
+        batch.join(newcomers, vocabulary_size=self.model.vocabulary_size)
+        self._batches.append(batch)
+
+    def _is_shared(self, batch: DecodeBatch) -> bool:
+        return self.model.can_batch and not batch.rows[0].is_suspect
 
     # -- decoding ----------------------------------------------------------------------------
 
-    def _decode(self, outbox: Outbox) -> None:
+    def decode(self, outbox: Outbox) -> None:
+        """One step of every row."""
+        if self._num_steps % _STEPS_PER_CHECK == 0:
+            self._keep_within_memory(outbox)
+            for batch in self._batches:
+                batch.tidy()
         for batch in list(self._batches):
             try:
                 tokens = batch.step()
-                leaving = {token.row for token in tokens if self._post_token(token, outbox)}
-                self._leave(batch, leaving)
             except Exception as error:
-                logger.exception("a decoding step of %d answers failed", len(batch))
-                self.fault = f"{type(error).__name__}: {error}"
-                self._batches.remove(batch)
-                for row in batch.rows:
-                    self._lengths.pop(row, None)
-                failure = EngineFailed(f"The model failed while answering: {error}")
-                self._fail(batch.rows, failure, outbox)
+                self._step_failed(batch, error, outbox)
+                continue
+            leaving = {token.row for token in tokens if self._post_token(token, outbox)}
+            self._leave(batch, leaving, outbox)
         self._num_steps += 1
         if self._num_steps % _STEPS_PER_CLEAR == 0:
             mx.clear_cache()
 
+    def settle(self, outbox: Outbox) -> None:
+        """Waits for the steps under way."""
+        for batch in list(self._batches):
+            try:
+                batch.settle()
+            except Exception as error:
+                self._step_failed(batch, error, outbox)
+
+    def _keep_within_memory(self, outbox: Outbox) -> None:
+        """Puts the newest rows back while the older ones would outgrow the memory. The last one
+        goes on in any case."""
+        while self.num_running > 1 and not self._fits(newcomers=[]):
+            batch = self._batches[-1]
+            row = batch.rows[-1]
+            logger.warning("%s: no memory to go on beside others; it waits", row.request_id)
+            self._leave(batch, {row}, outbox)
+            self._waiting.put_back(resume(row))
+            if not self._batches:
+                return
+
     def _post_token(self, token: StepToken, outbox: Outbox) -> bool:
         """Sends a token on its way; says whether its row is done."""
         row = token.row
-        row.num_generated += 1
-        self._lengths[row] += 1
+        row.token_ids.append(token.token_id)
         end: TokenEnd | None = None
         if token.token_id in row.end_ids:
             end = "end_token"
-        elif row.num_generated >= row.max_tokens:
+        elif row.num_tokens_left <= 0:
             end = "length"
         outbox.append((row.mailbox, TokenNews(row.choice, token.token_id, end, token.scores)))
         return end is not None
 
-    def _leave(self, batch: DecodeBatch, leaving: set[Row]) -> None:
+    def _leave(self, batch: DecodeBatch, leaving: set[Row], outbox: Outbox) -> None:
         if not leaving:
             return
-        batch.leave(leaving)
-        for row in leaving:
-            self._lengths.pop(row, None)
+        try:
+            batch.leave(leaving)
+        except Exception as error:
+            self._step_failed(batch, error, outbox)
+            return
         if not batch.rows:
             self._batches.remove(batch)
+
+    def _step_failed(self, batch: DecodeBatch, error: Exception, outbox: Outbox) -> None:
+        """A batch that failed is lost. Rows that were in company are read anew and go on by
+        themselves; one that was alone is at fault, and ends."""
+        logger.error("a step of %d answers failed", len(batch), exc_info=error)
+        self.fault = f"{type(error).__name__}: {error}"
+        self._batches.remove(batch)
+        rows = [row for row in batch.rows if not row.cancelled]
+        if len(batch) == 1:
+            message = f"The model failed while answering: {error}"
+            self._fail(rows, lambda: EngineFailed(message), outbox)
+            return
+        for row in reversed(rows):
+            row.is_suspect = True
+            self._waiting.put_back(resume(row))
 
     # -- news --------------------------------------------------------------------------------
 
@@ -281,6 +327,7 @@ class Scheduler:
         for row in job.rows:
             outbox.append((row.mailbox, PrefillNews(row.choice, done, len(job.token_ids))))
 
-    def _fail(self, rows: list[Row], error: MaxiError, outbox: Outbox) -> None:
+    def _fail(self, rows: list[Row], make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
+        # An error each: it is raised in several tasks, and a traceback grows with every raise.
         for row in rows:
-            outbox.append((row.mailbox, FaultNews(error)))
+            outbox.append((row.mailbox, FaultNews(make_error())))

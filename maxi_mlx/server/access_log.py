@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 
 from aiohttp import web
@@ -43,9 +44,14 @@ def _is_quiet(request: web.Request) -> bool:
     return request.method == "OPTIONS" or (resource is not None and resource.name in QUIET_ROUTES)
 
 
+def _shown(value: str | int | float) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if " " in text else text
+
+
 def _log(record: RequestRecord, *, level: int) -> None:
     # ``fields`` rides along for a formatter that writes JSON.
     if logger.isEnabledFor(level):
         fields = record.fields()
-        text = " ".join(f"{name}={value}" for name, value in fields.items())
+        text = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
         logger.log(level, "%s", text, extra={"fields": fields})

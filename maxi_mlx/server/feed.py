@@ -90,18 +90,22 @@ class EventFeed:
                 raise RuntimeError("the engine's events ended without a last one")
         except MaxiError as error:
             self._put(Failed(error))
-        except Exception:
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """The task may end in any way: with its last event, by `end` or by the engine, even before
+        its first step, or by what a native library raised, which need not be an Exception."""
+        if task.cancelled():
+            if not self._is_left:
+                self._put(Failed(Unavailable("The server is shutting down.")))
+            return
+        error = task.exception()
+        if error is not None:
             identity = self._record.id
-            logger.exception("request %s failed inside the server", identity)
+            logger.error("request %s failed inside the server", identity, exc_info=error)
             message = (
                 f"Something went wrong inside the server. Its log says what, under {identity}."
             )
             self._put(Failed(EngineFailed(message)))
-
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        # Whether by `end` or by the engine itself; even before the task's first step.
-        if task.cancelled() and not self._is_left:
-            self._put(Failed(Unavailable("The server is shutting down.")))
 
     def _put(self, event: Event) -> None:
         if not self._is_complete:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from maxi_mlx.server.keys import ENGINE, FEEDS, RECORD
 from maxi_mlx.server.stream import StreamWriter, send_stream
 from maxi_mlx.server.whole import WholeAnswer, send_whole
 
+LARGE_BODY_BYTES = 512 * 1024
 FINGERPRINT = f"maxi-mlx-{maxi_mlx.__version__}"
 
 
@@ -55,7 +57,10 @@ async def completion(request: web.Request) -> web.StreamResponse:
 async def _generate(request: web.Request, endpoint: Endpoint) -> web.StreamResponse:
     record = request[RECORD]
     record.protocol = "openai"
-    call = endpoint.parse(await read_body(request), request_id=record.id)
+    body = await read_body(request)
+    parse = partial(endpoint.parse, body, request_id=record.id)
+    # A body of many megabytes takes a second, in which others' text would stand still.
+    call = parse() if len(body) < LARGE_BODY_BYTES else await asyncio.to_thread(parse)
     record.model = call.request.model or None
     head = {
         "id": endpoint.id_prefix + record.id.removeprefix("req-"),

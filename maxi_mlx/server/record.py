@@ -25,6 +25,7 @@ class RequestRecord:
     first_token_s: float | None = None
     tokens_per_second: float | None = None
     reason: str | None = None
+    error: str | None = None  # what a failure of ours was; a client's mistake only the client reads
     status: int | None = None
     started_at: float = field(default_factory=time.monotonic)
 
@@ -44,6 +45,8 @@ class RequestRecord:
 
     def observe_error(self, error: MaxiError) -> None:
         self.reason = error.code or error.kind
+        if error.status >= 500:
+            self.error = error.message
 
     def _observe_totals(self, event: Completed) -> None:
         self.prompt_tokens = event.usage.prompt_tokens
@@ -70,6 +73,7 @@ class RequestRecord:
             "first_token_s": _rounded(self.first_token_s),
             "tokens_per_second": _rounded(self.tokens_per_second),
             "reason": self.reason,
+            "error": self.error,
             "total_s": _rounded(time.monotonic() - self.started_at),
         }
         return {name: value for name, value in known.items() if value is not None}

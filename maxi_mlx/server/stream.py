@@ -76,9 +76,11 @@ async def send_stream(
         data = text.of(events, model=feed.model)
         if not data and loop.time() >= due_at:
             data = keep_alive
-        if data:
+        if feed.has_ended:
+            # In one packet with the end: a client may close at the last event it reads.
+            await response.write_eof(data)
+        elif data:
             # One write for all that has come. It waits while the client's side is full.
             await response.write(data)
             due_at = loop.time() + silence_s
-    await response.write_eof()
     return response

@@ -55,11 +55,15 @@ class Assembler:
         self._num_decoded += len(text)
         return self._show(self._matcher.feed(text))
 
-    def finish(self) -> TextDelta | None:
-        """The answer has ended; returns what was held back. Half a character becomes U+FFFD."""
+    def finish(self, *, is_cut: bool = False) -> TextDelta | None:
+        """The answer has ended; returns what was held back.
+
+        Half a character becomes U+FFFD, or nothing where the answer ``is_cut``: its other half
+        was not let come.
+        """
         if self.stop_string is not None:
             return None
-        tail = self._decoder.decode(b"", final=True)
+        tail = "" if is_cut else self._decoder.decode(b"", final=True)
         self._num_decoded += len(tail)
         text = self._matcher.feed(tail)
         if self.stop_string is None:

@@ -86,6 +86,7 @@ class Vocabulary:
         self._token_bytes = tuple(token_bytes)
         self.special_ids = frozenset(special_ids)
         self.strips_first_space = strips_first_space
+        self.longest_bytes = max(map(len, self._token_bytes), default=0)
 
     def data(self, token_id: int) -> bytes:
         """The bytes of a token, a special one's name included; none for an id beyond the

@@ -12,7 +12,7 @@ import pytest
 
 from maxi_mlx.core.settings import STRATEGIES, Settings
 from tests.clients.conftest import Served, serving
-from tests.clients.test_openai_sdk import ask, make_client
+from tests.clients.test_openai_sdk import NO_END, ask, make_client
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -52,8 +52,8 @@ def test_errors_of_a_request(
 
 @pytest.fixture(scope="module")
 def strict(models: Path) -> Iterator[Served]:
-    """A server that wants a key and small bodies, and has no room for a request to wait."""
-    scheduler = replace(STRATEGIES["balanced"], max_waiting_requests=0)
+    """A server that wants a key and small bodies, runs one request, and lets none wait."""
+    scheduler = replace(STRATEGIES["balanced"], max_running_rows=1, max_waiting_requests=0)
     settings = Settings(api_keys=("secret",), max_body_bytes=3000, scheduler=scheduler)
     with serving(models, settings) as served:
         yield served
@@ -76,11 +76,12 @@ def test_a_body_too_large(strict: Served) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_no_room_to_wait(strict: Served, stream: bool) -> None:
-    with (
-        make_client(strict, api_key="secret") as client,
-        pytest.raises(openai.RateLimitError) as caught,
-    ):
-        client.chat.completions.create(**ask(), stream=stream)
+    with make_client(strict, api_key="secret") as client:
+        endless = ask(max_tokens=None, logit_bias=NO_END)
+        with client.chat.completions.create(**endless, stream=True) as running:
+            next(iter(running))
+            with pytest.raises(openai.RateLimitError) as caught:
+                client.chat.completions.create(**ask(), stream=stream)
     assert (caught.value.status_code, caught.value.code) == (429, "overloaded")
     assert caught.value.response.headers["retry-after"] == "1"
 

@@ -11,9 +11,10 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
-from maxi_mlx.engine.batch import DecodeBatch, Newcomer, can_batch
+from maxi_mlx.engine.batch import DecodeBatch, Newcomer, can_batch, likeliest
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.row import Row, RowSampling, draw_key
+from maxi_mlx.engine.sampling import BatchSampler
 from tests.engine.conftest import LoadTiny
 
 FAMILIES = ("llama", "llama-4bit", "qwen3", "gemma3", "lfm2", "qwen3_5", "mamba2")
@@ -34,7 +35,10 @@ DRAWN = replace(GREEDY, temperature=1.0)
 def make_row(sampling: RowSampling = GREEDY, **changes: Any) -> Row:
     settings: dict[str, Any] = {
         "mailbox": None,
+        "request_id": "req-test",
         "choice": 0,
+        "token_ids": [],
+        "num_prompt_tokens": 0,
         "sampling": sampling,
         "key": draw_key(sampling.seed, 0),
         "max_tokens": 1000,
@@ -57,15 +61,15 @@ class Bench:
         cache = make_prompt_cache(self.model.model)
         if len(prompt) > 1:
             self.model.model(mx.array(prompt[:-1])[None], cache=cache)
-        newcomer = Newcomer(row, cache, prompt)
-        self.batch.join([newcomer], vocabulary_size=self.model.vocabulary_size)
+        row.token_ids, row.num_prompt_tokens = list(prompt), len(prompt)
+        self.batch.join([Newcomer(row, cache)], vocabulary_size=self.model.vocabulary_size)
         self.tokens[row], self.scores[row] = [], []
         return row
 
     def steps(self, count: int) -> None:
         for _ in range(count):
             for token in self.batch.step():
-                token.row.num_generated += 1
+                token.row.token_ids.append(token.token_id)
                 self.tokens[token.row].append(token.token_id)
                 self.scores[token.row].append(token.scores)
 
@@ -198,11 +202,90 @@ def test_penalties_follow_openais_definition(load_tiny: LoadTiny) -> None:
 
 
 def test_leaving_rows_give_their_memory_back(load_tiny: LoadTiny) -> None:
+    """What MLX really holds, not what the caches say: a lazy slice would pin the whole batch."""
     bench = Bench(load_tiny("llama"))
-    rows = [bench.join(make_row(), prompt_of(200, i)) for i in range(4)]
+    before = mx.get_active_memory()
+    rows = [bench.join(make_row(), prompt_of(200, i)) for i in range(8)]
     bench.steps(2)
-    full = bench.batch.cache_bytes
-    bench.batch.leave(set(rows[1:]))
-    assert bench.batch.cache_bytes <= full / 4
+    bench.batch.settle()
+    full = mx.get_active_memory() - before
+    bench.batch.leave(set(rows[2:]))
+    assert mx.get_active_memory() - before <= full / 3
     bench.batch.leave({rows[0]})
+    assert mx.get_active_memory() - before <= full / 6
+    bench.batch.leave({rows[1]})
     assert bench.batch.cache_bytes == 0
+    assert mx.get_active_memory() - before <= full / 50
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_row_of_one_token_may_leave_before_its_first_step(
+    family: str, load_tiny: LoadTiny
+) -> None:
+    """Its cache is still empty then, and can't be cut."""
+    model = load_tiny(family)
+    bench = Bench(model)
+    for count in (2, 3):
+        rows = [bench.join(make_row(), [30 + i]) for i in range(count)]
+        bench.batch.leave({rows[0]})
+        bench.steps(9)
+        for i, row in enumerate(rows[1:], start=1):
+            assert bench.tokens[row] == alone(model, [30 + i], 8)
+        bench.batch.leave(set(rows))
+
+
+def test_a_join_that_fails_leaves_the_batch_as_it_was(load_tiny: LoadTiny) -> None:
+    model = load_tiny("llama")
+    bench = Bench(model)
+    prompts = [prompt_of(5, 1), prompt_of(9, 2)]
+    rows = [bench.join(make_row(), prompt) for prompt in prompts]
+    bench.steps(3)
+    cache = make_prompt_cache(model.model)
+    model.model(mx.array([prompt_of(4, 3)]), cache=cache)
+    cache[1].keys = None  # the second layer's can't be merged; the first one's can
+    bad = make_row(token_ids=prompt_of(5, 3), num_prompt_tokens=5)
+    with pytest.raises((TypeError, AttributeError, ValueError)):
+        bench.batch.join(
+            [Newcomer(bad, cache), Newcomer(make_row(token_ids=[3]), [None])],
+            vocabulary_size=model.vocabulary_size,
+        )
+    bench.steps(10)
+    for row, prompt in zip(rows, prompts, strict=True):
+        assert bench.tokens[row] == alone(model, prompt, len(bench.tokens[row]))
+
+
+def test_many_answers_to_one_prompt_join_in_one_copy(load_tiny: LoadTiny) -> None:
+    """Joining one after the other would copy the batch as often as there are answers."""
+    model = load_tiny("llama")
+    prompt = prompt_of(400, 1)
+    cache = make_prompt_cache(model.model)
+    model.model(mx.array(prompt[:-1])[None], cache=cache)
+    mx.eval([entry.state for entry in cache])
+    batch = DecodeBatch(model.model)
+    rows = [make_row(token_ids=list(prompt), num_prompt_tokens=400) for _ in range(64)]
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    batch.join([Newcomer(row, cache) for row in rows], vocabulary_size=model.vocabulary_size)
+    batch.step()
+    batch.settle()
+    taken = mx.get_peak_memory() - before
+    assert taken <= 3 * batch.cache_bytes
+
+
+def test_drawing_greedily_keeps_nothing(load_tiny: LoadTiny) -> None:
+    """No lazy chain may grow in a batch whose rows stay the same."""
+    bench = Bench(load_tiny("llama"))
+    bench.join(make_row(), prompt_of(3, 1))
+    bench.join(make_row(), prompt_of(3, 2))
+    sampler = BatchSampler(bench.batch.rows, [0, 0])
+    places = sampler._places
+    sampler.draw(mx.zeros((2, 8)))
+    assert sampler._places is places
+
+
+def test_likeliest_are_the_largest_in_order() -> None:
+    values = mx.array([[1.0, 5.0, 3.0, 4.0], [9.0, 7.0, 8.0, 6.0]])
+    assert likeliest(values, 2).tolist() == [[1, 3], [0, 2]]
+    assert likeliest(values, 4).tolist() == [[1, 3, 2, 0], [0, 2, 1, 3]]
+    assert likeliest(values, 20).shape == (2, 4)
+    assert likeliest(values, 0).shape == (2, 0)

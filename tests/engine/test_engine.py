@@ -39,11 +39,17 @@ def reference(load_tiny: LoadTiny, family: str, prompt: list[int], count: int) -
     return str(model.tokenizer.decode(ids, skip_special_tokens=True))
 
 
+def without_half_a_character(text: str, reply: Reply) -> str:
+    """The library decodes the half of a character that an answer was cut in to U+FFFD."""
+    return text[:-1] if text == reply.text + "\ufffd" else text
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
 async def test_greedy_text_is_mlx_lms(engine: Engine, load_tiny: LoadTiny, family: str) -> None:
     request = make_request(PROMPT, model=f"tiny-{family}", max_tokens=60)
     reply = await ask(engine, request)
-    assert reply.text == reference(load_tiny, family, PROMPT, 60)
+    expected = reference(load_tiny, family, PROMPT, 60)
+    assert reply.text == without_half_a_character(expected, reply)
     finish = reply.finishes[0]
     assert finish is not None
     assert (finish.reason, finish.completion_tokens) == ("length", 60)
@@ -109,8 +115,9 @@ async def test_seeds(engine: Engine) -> None:
     assert await text(2**63) == await text(2**63)
     assert await text(1) != await text(2)
     assert await text(None) != await text(None)
+    alone = await text(1)
     neighbours = [asyncio.create_task(text(None)) for _ in range(5)]
-    assert await text(1) == await text(1)
+    assert await text(1) == alone
     await asyncio.gather(*neighbours)
 
 
@@ -173,7 +180,8 @@ async def test_prompts_of_every_length_are_answered(
     prompt = [10 + i % 400 for i in range(length)]
     reply = await ask(engine, make_request(prompt, max_tokens=None if length > 500 else 4))
     count = 1 if length > 500 else 4
-    assert reply.text == reference(load_tiny, "llama", prompt, count)
+    expected = reference(load_tiny, "llama", prompt, count)
+    assert reply.text == without_half_a_character(expected, reply)
 
 
 async def test_without_max_tokens_the_answer_ends_with_the_context(engine: Engine) -> None:

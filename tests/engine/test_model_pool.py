@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +14,19 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from maxi_mlx.core.errors import DoesNotFit, EngineFailed, InvalidRequest, ModelNotFound
+from maxi_mlx.core.errors import (
+    DoesNotFit,
+    EngineFailed,
+    InvalidRequest,
+    ModelNotFound,
+    Unavailable,
+)
 from maxi_mlx.core.events import Started
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
 from tests.engine.asking import Reply, ask, make_request
 from tests.engine.conftest import make_engine
+from tests.models import build_model
 
 PROMPT = [20, 30, 40]
 
@@ -116,6 +125,34 @@ async def test_the_model_idle_longest_makes_room(tiny_model: TinyModel) -> None:
         assert (await ask(engine, make_request(PROMPT, model="tiny-llama"))).text
 
 
+async def test_two_loads_do_not_count_on_the_same_free_memory(tiny_model: TinyModel) -> None:
+    """Room for one more only: one of two that come together has to make room again."""
+    async with make_engine([tiny_model(family) for family in ("llama", "qwen3")]) as engine:
+        await engine.wait_ready()
+        limited(engine, mx.get_active_memory() + 900_000)
+        names = ("tiny-llama", "tiny-qwen3")
+        replies = await asyncio.gather(
+            *(ask(engine, make_request(PROMPT, model=name)) for name in names),
+            return_exceptions=True,
+        )
+        assert len(engine.status().loaded) == 1
+        refused = [reply for reply in replies if isinstance(reply, Unavailable)]
+        assert len(refused) <= 1
+
+
+async def test_a_changed_folder_is_loaded_anew_and_the_old_goes(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_model("llama"), tmp_path / "changing")
+    async with make_engine([folder]) as engine:
+        before = (await ask(engine, make_request(PROMPT, model="changing"))).text
+        build_model(tmp_path / "other", "llama", seed=5)
+        shutil.copy(tmp_path / "other" / "model.safetensors", folder)
+        os.utime(folder / "model.safetensors", (time.time() + 10, time.time() + 10))
+        assert (await ask(engine, make_request(PROMPT, model="changing"))).text != before
+        assert [model.id for model in engine.status().loaded] == ["changing"]
+
+
 async def test_a_model_larger_than_the_machine_is_refused_with_numbers(
     tiny_model: TinyModel,
 ) -> None:
@@ -156,7 +193,8 @@ async def test_many_who_wait_share_one_load(
         request = make_request(PROMPT)
         first = asyncio.create_task(ask(engine, request))
         others = [asyncio.create_task(ask(engine, replace(request, id=f"r{i}"))) for i in range(4)]
-        await asyncio.sleep(0)
+        while not engine.status().loaded:
+            await asyncio.sleep(0)
         first.cancel()  # the one who asked first leaves; the load goes on for the rest
         replies = await asyncio.gather(*others)
         assert len({reply.text for reply in replies}) == 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.request import ChatPrompt, Message, Role, ToolCall
+from maxi_mlx.core.errors import ContextTooLong, InvalidRequest
+from maxi_mlx.core.request import ChatPrompt, Message, Role, TextPrompt, ToolCall
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.prompt import PromptBuilder, fold_system, merge_turns, template_message
 from tests.engine.asking import make_request
@@ -110,6 +111,38 @@ def test_arguments_are_an_object_or_else_the_text_they_were() -> None:
 def test_thoughts_are_handed_to_templates_that_know_them() -> None:
     wire = template_message(message("assistant", "Hi", reasoning="They greet me."))
     assert wire == {"role": "assistant", "content": "Hi", "reasoning_content": "They greet me."}
+
+
+def test_joined_turns_keep_their_thoughts_and_names() -> None:
+    ann, bob = message("user", "Hi", name="Ann"), message("user", "Ho", name="Bob")
+    assert merge_turns([ann, bob]) == [ann, bob]
+    thought = message("assistant", "Hi", reasoning="They greet.")
+    more = message("assistant", "Well?", reasoning="They wait.")
+    assert merge_turns([HELLO, thought, more]) == [
+        HELLO,
+        message("assistant", "Hi\n\nWell?", reasoning="They greet.\n\nThey wait."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "param"),
+    [(ChatPrompt(messages=(message("user", "word " * 600),)), "messages"), ([10] * 600, "prompt")],
+)
+def test_a_prompt_that_is_too_long_names_its_field(
+    prompt: Any, param: str, load_tiny: LoadTiny
+) -> None:
+    with pytest.raises(ContextTooLong) as caught:
+        PromptBuilder(load_tiny("llama")).build(make_request(prompt))
+    assert caught.value.param == param
+
+
+def test_prompts_are_cut_into_tokens_from_many_threads_at_once(load_tiny: LoadTiny) -> None:
+    """transformers sets the tokenizer up anew for each call; two at once would panic."""
+    builder = PromptBuilder(load_tiny("qwen2"))
+    requests = [make_request(TextPrompt("one two three " * (1 + i % 7))) for i in range(60)]
+    expected = [builder.build(request) for request in requests]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(builder.build, requests)) == expected
 
 
 def test_merging_keeps_calls_apart() -> None:

@@ -74,3 +74,23 @@ def test_any_64_bit_seed_has_a_key(seed: int) -> None:
     first, second = draw_key(seed, 0)
     assert 0 <= first < 2**32
     assert 0 <= second < 2**32
+
+
+def test_a_row_without_top_p_keeps_its_whole_tail_beside_one_with_it() -> None:
+    """The running sum of a long tail may round to 1 before its end."""
+    size = 50_000
+    rows = [make_row(replace(DRAWN, seed=i, top_k=size - 1)) for i in range(2)]
+    rows.append(make_row(replace(DRAWN, top_p=0.5)))
+    logits = mx.broadcast_to(mx.arange(size) / -1e5, (3, size))
+    scaled = BatchSampler(rows, [0, 0, 0])._tail.cut(mx.array(logits))  # type: ignore[union-attr]
+    kept = (scaled > -1e29).sum(axis=-1).tolist()
+    assert kept[:2] == [size - 1, size - 1]
+    assert kept[2] < size * 0.6
+
+
+def test_only_the_rows_that_cut_are_sorted() -> None:
+    rows = [make_row(DRAWN), make_row(GREEDY), make_row(replace(DRAWN, top_p=0.9))]
+    tail = BatchSampler(rows, [0, 0, 0])._tail
+    assert tail is not None
+    assert tail._rows.tolist() == [2]
+    assert BatchSampler(rows[:2], [0, 0])._tail is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +13,8 @@ import pytest
 
 from maxi_mlx.core.settings import STRATEGIES, SchedulerSettings
 from maxi_mlx.engine.language_model import LanguageModel
-from maxi_mlx.engine.mailbox import FaultNews, News, Outbox, PrefillNews, TokenNews
+from maxi_mlx.engine.mailbox import FaultNews, News, PrefillNews, TokenNews
+from maxi_mlx.engine.rota import Rota
 from maxi_mlx.engine.row import PromptJob, Row
 from maxi_mlx.engine.scheduler import Scheduler
 from tests.engine.conftest import LoadTiny
@@ -44,19 +46,24 @@ class Desk:
     def __init__(
         self, model: LanguageModel, settings: SchedulerSettings = BALANCED, *, budget: int = 1 << 30
     ) -> None:
-        self.scheduler = Scheduler(model, settings, memory_budget_bytes=lambda: budget)
+        self.budget = budget
+        self.rota = Rota(settings)
+        self.scheduler = Scheduler(model, settings, memory_left_bytes=lambda: self.budget)
         self.news: list[tuple[Any, News]] = []
 
     def submit(self, prompt: list[int], *, num_rows: int = 1, **changes: Any) -> list[Row]:
-        rows = [make_row(mailbox=object(), choice=i, **changes) for i in range(num_rows)]
+        tokens = {"num_prompt_tokens": len(prompt)}
+        box = object()
+        rows = [
+            make_row(mailbox=box, choice=i, token_ids=list(prompt), **tokens, **changes)
+            for i in range(num_rows)
+        ]
         self.scheduler.submit(PromptJob(token_ids=prompt, rows=rows))
         return rows
 
     def step(self, count: int = 1) -> None:
         for _ in range(count):
-            outbox: Outbox = []
-            self.scheduler.step(outbox)
-            self.news += outbox
+            self.news += self.rota.turn([self.scheduler])
 
     def run(self) -> None:
         for _ in range(5000):
@@ -66,7 +73,11 @@ class Desk:
         raise AssertionError("the scheduler does not come to an end")
 
     def of(self, row: Row) -> list[News]:
-        return [news for mailbox, news in self.news if mailbox is row.mailbox]
+        return [
+            news
+            for mailbox, news in self.news
+            if mailbox is row.mailbox and (isinstance(news, FaultNews) or news.choice == row.choice)
+        ]
 
     def tokens(self, row: Row) -> list[int]:
         return [news.token_id for news in self.of(row) if isinstance(news, TokenNews)]
@@ -109,7 +120,7 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(load_tiny: LoadTiny) -> Non
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_short_prompts_share_a_slice_and_equal_each_alone(family: str, load_tiny: LoadTiny) -> None:
-    """Lengths around the window of 16, and prompts of one and two tokens, whose caches are empty."""
+    """Lengths around the window of 16, and prompts of one token, whose caches are empty."""
     model = load_tiny(family)
     lengths = (1, 2, 15, 16, 17, 18, 33, 40, 1, 31)
     prompts = [prompt_of(length, seed) for seed, length in enumerate(lengths)]
@@ -178,7 +189,11 @@ def test_forked_answers_do_not_disturb_each_other(family: str, load_tiny: LoadTi
     prompt = prompt_of(40, 3)
     keys = [(i, i) for i in range(3)]
     desk = Desk(load_tiny(family))
-    rows = [make_row(DRAWN, mailbox=object(), key=key, max_tokens=25) for key in keys]
+    tokens = {"token_ids": list(prompt), "num_prompt_tokens": len(prompt)}
+    rows = [
+        make_row(DRAWN, mailbox=object(), key=key, max_tokens=25, **copy.deepcopy(tokens))
+        for key in keys
+    ]
     desk.scheduler.submit(PromptJob(token_ids=prompt, rows=list(rows)))
     desk.run()
     for row, key in zip(rows, keys, strict=True):
@@ -205,6 +220,58 @@ def test_a_request_larger_than_the_limit_runs_alone(load_tiny: LoadTiny) -> None
     many = desk.submit(prompt_of(4, 2), num_rows=6, max_tokens=5)
     desk.run()
     assert [len(desk.tokens(row)) for row in (first, *many)] == [5] * 7
+
+
+def test_what_running_rows_hold_counts_as_theirs(load_tiny: LoadTiny) -> None:
+    """Nothing left beside them, and yet they may go on in what they have."""
+    model = load_tiny("llama")
+    desk = Desk(model, budget=1 << 30)
+    first = desk.submit(prompt_of(30, 1), max_tokens=20)[0]
+    second = desk.submit(prompt_of(30, 2), max_tokens=20)[0]
+    desk.step(3)
+    desk.budget = 0
+    desk.run()
+    assert [len(desk.tokens(row)) for row in (first, second)] == [20, 20]
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "lfm2", "mamba2"])
+def test_rows_that_outgrow_the_memory_take_turns_and_lose_nothing(
+    family: str, load_tiny: LoadTiny
+) -> None:
+    """The newest waits, is read anew with what it had written, and goes on as if nothing was."""
+    model = load_tiny(family)
+    desk = Desk(model)
+    sampling = replace(DRAWN, frequency_penalty=0.5, logit_bias=((3, -100.0),))
+    prompts = [prompt_of(30, i) for i in range(3)]
+    rows = [desk.submit(p, max_tokens=300, sampling=sampling)[0] for p in prompts]
+    most_running = []
+    while desk.scheduler.has_work:
+        # What two rows may have, and the third not any more.
+        held = desk.scheduler.kv_cache_bytes
+        desk.budget = max(0, model.kv_cost.batch_bytes([512, 512]) - held)
+        desk.step()
+        if len(desk.tokens(rows[0])) in range(100, 250):
+            most_running.append(desk.scheduler.num_running)
+    assert max(most_running) <= 2 or family == "mamba2"  # whose state does not grow
+    for row, prompt in zip(rows, prompts, strict=True):
+        single = Desk(model)
+        (own,) = single.submit(prompt, max_tokens=300, sampling=sampling)
+        single.run()
+        assert desk.tokens(row) == single.tokens(own)
+
+
+def test_one_request_of_many_prompts_does_not_starve_another(load_tiny: LoadTiny) -> None:
+    desk = Desk(load_tiny("llama"), replace(BALANCED, max_running_rows=2))
+    box = object()
+    for i in range(40):
+        tokens = {"token_ids": prompt_of(4, i), "num_prompt_tokens": 4, "max_tokens": 3}
+        row = make_row(mailbox=box, choice=i, **tokens)
+        desk.scheduler.submit(PromptJob(token_ids=row.token_ids[:4], rows=[row]))
+    (other,) = desk.submit(prompt_of(4, 99), max_tokens=3)
+    for _ in range(25):
+        desk.step()
+    assert len(desk.tokens(other)) == 3
+    assert desk.scheduler.num_waiting >= 25
 
 
 def test_rows_wait_while_memory_lacks(load_tiny: LoadTiny) -> None:
@@ -239,6 +306,7 @@ def test_a_cancelled_row_is_gone_at_the_next_step(load_tiny: LoadTiny) -> None:
     (waiting,) = desk.submit(prompt_of(4, 3))
     for row in (decoding, reading, waiting):
         row.cancelled = True
+        desk.scheduler.cancel(row.mailbox)
     desk.step()
     assert not desk.scheduler.has_work
     assert desk.scheduler.kv_cache_bytes == 0
@@ -274,6 +342,46 @@ def test_of_prompts_read_together_only_the_one_that_breaks_the_model_fails(
     desk.run()
     assert [len(desk.tokens(row)) for row in rows] == [5, 0, 5, 5]
     assert isinstance(desk.of(rows[1])[-1], FaultNews)
+
+
+def test_of_rows_that_decode_together_only_the_one_that_breaks_the_model_fails(
+    faulty_model: LanguageModel, load_tiny: LoadTiny
+) -> None:
+    """The step fails for all of them; each goes on by itself, and one fails again."""
+    desk = Desk(faulty_model)
+    prompts = [[10, 20, 30], [11, FAULTY_TOKEN], [12, 23, 34]]
+    first, bad, last = (desk.submit(prompt, max_tokens=20)[0] for prompt in prompts)
+    desk.run()
+    assert isinstance(desk.of(bad)[-1], FaultNews)
+    for row, prompt in ((first, prompts[0]), (last, prompts[2])):
+        assert desk.tokens(row) == alone(load_tiny("llama"), prompt, 20)
+    assert desk.scheduler.fault == "RuntimeError: no such kernel"
+
+
+def test_whatever_escapes_ends_the_models_requests_and_the_next_is_served(
+    load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even what is no Exception, as the panics of native libraries are."""
+
+    class Panic(BaseException):
+        pass
+
+    def panics() -> int:
+        raise Panic("no memory")
+
+    desk = Desk(load_tiny("llama"))
+    (running,) = desk.submit(prompt_of(5, 1), max_tokens=50)
+    desk.step(5)
+    (waiting,) = desk.submit(prompt_of(5, 2), max_tokens=50)
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.scheduler, "_memory_left_bytes", panics)
+        desk.step()
+    for row in (running, waiting):
+        assert isinstance(desk.of(row)[-1], FaultNews)
+    assert desk.scheduler.fault == "Panic: no memory"
+    (good,) = desk.submit(prompt_of(5, 3), max_tokens=5)
+    desk.run()
+    assert len(desk.tokens(good)) == 5
 
 
 def test_a_broken_step_fails_its_rows_and_the_next_request_is_served(

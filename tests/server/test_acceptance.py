@@ -144,7 +144,9 @@ async def test_row_byte_that_never_completes_a_character(client: Client, llama: 
     # Half a character, then a letter: one mark, and the text goes on.
     assert "\ufffdx" in whole["text"]
     assert "\ufffd\ufffdx" in whole["text"]
-    assert whole["text"] == "".join(tokens)
+    # But for half a character that the answer was cut in.
+    joined = "".join(tokens)
+    assert whole["text"] in (joined, joined.removesuffix("\ufffd"))
     streamed = chunks_of(await client.post(TEXT, json={**ask, "stream": True}))
     assert text_of(streamed) == whole["text"]
 

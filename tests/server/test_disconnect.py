@@ -17,7 +17,7 @@ ENDLESS: dict[str, Any] = {
     "model": "long",
     "prompt": "hello",
     "max_tokens": -1,
-    "logit_bias": {"0": -100, "1": -100, "2": -100},
+    "logit_bias": {"0": -100, "1": -100, "2": -100, "3": -100},
 }
 SHORT = {"model": "long", "prompt": "hello", "max_tokens": 1}
 

@@ -33,7 +33,7 @@ ENDLESS: dict[str, Any] = {
     "prompt": "hello",
     "max_tokens": -1,
     "stream": True,
-    "logit_bias": {"0": -100, "1": -100, "2": -100},
+    "logit_bias": {"0": -100, "1": -100, "2": -100, "3": -100},
 }
 
 

@@ -50,6 +50,13 @@ def test_half_a_character_at_the_end_is_one_replacement() -> None:
     assert feed(assembler(), [0x61, 0xF0, 0x9F]) == ["a", "\ufffd"]
 
 
+def test_half_a_character_that_was_cut_off_is_nothing() -> None:
+    machine = assembler()
+    for byte in (0x61, 0xF0, 0x9F):
+        machine.feed(byte)
+    assert machine.finish(is_cut=True) is None
+
+
 def test_special_tokens_add_no_text() -> None:
     assert "".join(feed(assembler(), [0x61, SPECIAL, 0x62])) == "ab"
 

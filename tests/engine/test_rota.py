@@ -1,0 +1,140 @@
+"""The device's time, shared between models and between decoding and reading."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from maxi_mlx.core.settings import STRATEGIES
+from maxi_mlx.engine.language_model import LanguageModel
+from maxi_mlx.engine.mailbox import PrefillNews, TokenNews
+from maxi_mlx.engine.rota import Rota
+from maxi_mlx.engine.row import PromptJob, Row
+from maxi_mlx.engine.scheduler import Scheduler
+from tests.engine.conftest import LoadTiny
+from tests.engine.test_batch import make_row, prompt_of
+
+SETTINGS = replace(STRATEGIES["balanced"], prefill_slice_tokens=16, prefill_slice_s=0.02)
+
+
+class Slow:
+    """The real model, made to take a known time: so much a step, so much a token of a prompt."""
+
+    def __init__(self, model: Any, *, step_s: float, fixed_s: float, token_s: float) -> None:
+        self._model = model
+        self._step_s, self._fixed_s, self._token_s = step_s, fixed_s, token_s
+        self.slices: list[int] = []
+        self.layers = model.layers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        num_tokens = inputs.shape[1]
+        if num_tokens == 1:
+            time.sleep(self._step_s)
+        else:
+            self.slices.append(num_tokens)
+            time.sleep(self._fixed_s + self._token_s * num_tokens)
+        return self._model(inputs, cache=cache)
+
+
+def slow(
+    model: LanguageModel, step_s: float = 0.0, fixed_s: float = 0.0, token_s: float = 0.0
+) -> LanguageModel:
+    timed = Slow(model.model, step_s=step_s, fixed_s=fixed_s, token_s=token_s)
+    return replace(model, model=timed)
+
+
+def scheduler_of(model: LanguageModel, settings: Any = SETTINGS) -> Scheduler:
+    return Scheduler(model, settings, memory_left_bytes=lambda: 1 << 40)
+
+
+def submit(scheduler: Scheduler, prompt: list[int], max_tokens: int) -> Row:
+    row = make_row(
+        mailbox=object(),
+        token_ids=list(prompt),
+        num_prompt_tokens=len(prompt),
+        max_tokens=max_tokens,
+    )
+    scheduler.submit(PromptJob(token_ids=prompt, rows=[row]))
+    return row
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
+def test_running_answers_keep_their_share_while_a_prompt_is_read(
+    share: float, load_tiny: LoadTiny
+) -> None:
+    """Steps of 4 ms, slices of 12 ms: the share shows in how many steps follow a slice."""
+    settings = replace(SETTINGS, decode_share=share)
+    model = slow(load_tiny("llama"), step_s=0.004, fixed_s=0.012)
+    scheduler, rota = scheduler_of(model, settings), Rota(settings)
+    submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(3):
+        rota.turn([scheduler])
+    submit(scheduler, prompt_of(200, 2), 1)
+    num_steps = num_slices = 0
+    for _ in range(400):
+        outbox = rota.turn([scheduler])
+        num_steps += any(isinstance(news, TokenNews) for _, news in outbox)
+        num_slices += any(isinstance(news, PrefillNews) for _, news in outbox)
+        if not scheduler.is_reading:
+            break
+    assert num_slices >= 10
+    decoding_s, reading_s = num_steps * 0.004, num_slices * 0.012
+    found = decoding_s / (decoding_s + reading_s)
+    # The step before each slice comes on top, and every one takes a little more than it sleeps.
+    assert share - 0.15 <= found <= share + 0.2
+
+
+def test_a_prompt_of_one_model_leaves_another_models_answer_its_share(
+    load_tiny: LoadTiny,
+) -> None:
+    reader = scheduler_of(slow(load_tiny("llama"), fixed_s=0.012))
+    writer = scheduler_of(slow(load_tiny("qwen3"), step_s=0.004))
+    rota = Rota(SETTINGS)
+    submit(writer, prompt_of(4, 1), 10_000)
+    for _ in range(3):
+        rota.turn([reader, writer])
+    submit(reader, prompt_of(400, 2), 1)
+    gaps, last = [], time.perf_counter()
+    while True:
+        outbox = rota.turn([reader, writer])
+        if any(isinstance(news, TokenNews) for _, news in outbox):
+            now = time.perf_counter()
+            gaps.append(now - last)
+            last = now
+        if not reader.has_work:
+            break
+    assert len(gaps) >= 40
+    # A slice, and not the half second that a prompt may take while nobody decodes.
+    assert sorted(gaps)[int(len(gaps) * 0.9)] <= 0.1
+
+
+def test_prompts_of_two_models_are_read_in_turn(load_tiny: LoadTiny) -> None:
+    models = [slow(load_tiny("llama")), slow(load_tiny("qwen3"))]
+    schedulers, rota = [scheduler_of(model) for model in models], Rota(SETTINGS)
+    for scheduler in schedulers:
+        submit(scheduler, prompt_of(100, 1), 1)
+    for _ in range(6):
+        rota.turn(schedulers)
+    assert [len(model.model.slices) for model in models] == [3, 3]
+
+
+def test_slices_of_a_slow_model_do_not_shrink_to_nothing(load_tiny: LoadTiny) -> None:
+    """A pass of 60 ms however few its tokens are, and 50 ms allowed: ever smaller slices would take
+    as long each, and there would be ever more of them."""
+    settings = replace(STRATEGIES["latency"])
+    model = slow(load_tiny("llama"), step_s=0.001, fixed_s=0.06, token_s=0.0005)
+    scheduler, rota = scheduler_of(model, settings), Rota(settings)
+    submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(3):
+        rota.turn([scheduler])
+    late = submit(scheduler, prompt_of(400, 2), 1)
+    while late.num_generated == 0:
+        rota.turn([scheduler])
+    assert len(model.model.slices) <= 10
