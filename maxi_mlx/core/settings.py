@@ -25,7 +25,7 @@ class SchedulerSettings:
 
     max_running_rows: int  # answers that decode together
     max_waiting_requests: int  # beyond it, 429
-    prefill_slice_s: float  # how long one slice of a prompt may hold the device
+    prefill_slice_s: float  # how long one slice of a prompt may hold the device, at most
     prefill_slice_tokens: int  # and how many tokens it may have at most
     decode_share: float  # of the device, for running answers while a prompt is read
     memory_share: float  # of the device's memory, for weights and KV caches together
@@ -36,35 +36,35 @@ STRATEGIES: Mapping[Strategy, SchedulerSettings] = {
     "latency": SchedulerSettings(
         max_running_rows=8,
         max_waiting_requests=64,
-        prefill_slice_s=0.05,
+        prefill_slice_s=0.1,
         prefill_slice_tokens=512,
-        decode_share=0.7,
+        decode_share=0.5,
         memory_share=0.8,
     ),
     "balanced": SchedulerSettings(
         max_running_rows=16,
         max_waiting_requests=128,
-        prefill_slice_s=0.15,
+        prefill_slice_s=0.3,
         prefill_slice_tokens=1024,
-        decode_share=0.5,
+        decode_share=0.3,
         memory_share=0.8,
     ),
     # Most tokens a second over all clients: large slices, a full batch.
     "throughput": SchedulerSettings(
         max_running_rows=64,
         max_waiting_requests=1024,
-        prefill_slice_s=0.5,
+        prefill_slice_s=1.0,
         prefill_slice_tokens=2048,
-        decode_share=0.25,
+        decode_share=0.15,
         memory_share=0.85,
     ),
     # Leaves room for other programs: few answers, half of the memory.
     "memory": SchedulerSettings(
         max_running_rows=4,
         max_waiting_requests=32,
-        prefill_slice_s=0.15,
+        prefill_slice_s=0.3,
         prefill_slice_tokens=256,
-        decode_share=0.5,
+        decode_share=0.3,
         memory_share=0.5,
     ),
 }

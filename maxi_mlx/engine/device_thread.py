@@ -43,6 +43,7 @@ class SchedulerReading:
     num_running: int
     num_waiting: int
     kv_cache_bytes: int
+    num_prefill_tokens: int
     fault: str | None
 
 
@@ -180,6 +181,7 @@ class DeviceThread:
                 scheduler.num_running,
                 scheduler.num_waiting,
                 scheduler.kv_cache_bytes,
+                scheduler.num_prefill_tokens,
                 scheduler.fault,
             )
             for scheduler in self._schedulers

@@ -106,6 +106,7 @@ class Engine:
                     context_length=slot.entry.context_length or 0,
                     num_running=figures.num_running if figures else 0,
                     kv_cache_bytes=figures.kv_cache_bytes if figures else 0,
+                    prefill_tokens=figures.num_prefill_tokens if figures else 0,
                 )
             )
         faults = [figures.fault for figures in reading.models.values() if figures.fault]

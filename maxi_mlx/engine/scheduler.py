@@ -24,6 +24,7 @@ from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, PrefillNews, TokenEnd, TokenNews
 from maxi_mlx.engine.prefill import copy_cache, read_prompt, read_prompts_together
 from maxi_mlx.engine.row import PromptJob, Row, resume
+from maxi_mlx.engine.siblings import Siblings
 from maxi_mlx.engine.slice_size import SliceSize
 
 logger = logging.getLogger(__name__)
@@ -54,9 +55,11 @@ class Scheduler:
         self._waiting = FairQueue()
         self._reading: list[PromptJob] = []
         self._batches: list[DecodeBatch] = []
+        self._siblings = Siblings()
         self._slice_size = SliceSize()
         self._num_steps = 0
-        self._num_tokens_read = 0
+        self._num_tokens_since_clear = 0
+        self.num_prefill_tokens = 0  # computed in all, padding left out
         self.fault: str | None = None
 
     @property
@@ -64,12 +67,13 @@ class Scheduler:
         return bool(self._waiting or self._reading or self._batches)
 
     @property
-    def is_decoding(self) -> bool:
-        return bool(self._batches)
+    def num_decoding(self) -> int:
+        return sum(map(len, self._batches))
 
     @property
-    def is_reading(self) -> bool:
-        return bool(self._reading)
+    def num_reading(self) -> int:
+        """Prompts that want the device; those that wait for what a sibling reads do not."""
+        return sum(not self._siblings.is_waiting(job) for job in self._reading)
 
     @property
     def num_waiting(self) -> int:
@@ -77,7 +81,7 @@ class Scheduler:
 
     @property
     def num_running(self) -> int:
-        return sum(map(len, self._batches)) + sum(len(job.rows) for job in self._reading)
+        return self.num_decoding + sum(len(job.rows) for job in self._reading)
 
     @property
     def kv_cache_bytes(self) -> int:
@@ -92,7 +96,8 @@ class Scheduler:
     def cancel(self, mailbox: Mailbox) -> None:
         """Forgets a request's prompts; its decoding rows leave at the next step."""
         self._waiting.drop(mailbox)
-        self._reading = [job for job in self._reading if job.mailbox is not mailbox]
+        for job in [job for job in self._reading if job.mailbox is mailbox]:
+            self._stop_reading(job)
 
     def guarded(self, work: Callable[[Outbox], None], outbox: Outbox) -> None:
         """Does a part of a turn. Whatever escapes it ends this model's requests, and no more."""
@@ -110,6 +115,7 @@ class Scheduler:
         rows = [row for job in jobs for row in job.rows]
         rows += [row for batch in self._batches for row in batch.rows]
         self._reading.clear()
+        self._siblings = Siblings()
         self._batches.clear()
         self._fail(rows, make_error, outbox)
 
@@ -127,6 +133,7 @@ class Scheduler:
             self._waiting.take()
             if job.rows:
                 job.cache = make_prompt_cache(self.model.model)
+                self._siblings.find_leader(job, self._reading)
                 self._reading.append(job)
                 self._post_progress(job, outbox)
 
@@ -159,10 +166,10 @@ class Scheduler:
         started = time.perf_counter()
         try:
             if len(jobs) == 1:
-                num_tokens = min(jobs[0].num_remaining, budget_tokens)
-                read_prompt(self.model.model, jobs[0], num_tokens)
+                num_tokens = self._read_one(jobs[0], budget_tokens)
             else:
                 num_tokens = read_prompts_together(self.model.model, jobs)
+                self.num_prefill_tokens += sum(job.num_processed for job in jobs)
             self._slice_size.learn(num_tokens, time.perf_counter() - started)
             self._start_rows([job for job in jobs if not job.num_remaining])
         except Exception as error:
@@ -170,17 +177,38 @@ class Scheduler:
             return
         for job in jobs:
             self._post_progress(job, outbox)
-        self._reading = [job for job in self._reading if job not in jobs or job.num_remaining]
-        self._num_tokens_read += num_tokens
-        if self._num_tokens_read >= _TOKENS_PER_CLEAR:
-            self._num_tokens_read = 0
+            if not job.num_remaining:
+                self._stop_reading(job)
+        self._num_tokens_since_clear += num_tokens
+        if self._num_tokens_since_clear >= _TOKENS_PER_CLEAR:
+            self._num_tokens_since_clear = 0
             mx.clear_cache()
+
+    def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
+        """A slice of one prompt, up to where a sibling takes a copy; returns its tokens."""
+        end = min(job.num_processed + budget_tokens, len(job.token_ids) - 1)
+        fork = self._siblings.stop_at(job)
+        num_tokens = (end if fork is None else min(end, fork)) - job.num_processed
+        read_prompt(self.model.model, job, num_tokens)
+        self.num_prefill_tokens += num_tokens
+        for follower in self._siblings.arrived(job):
+            follower.cache = copy_cache(job.cache)
+            follower.num_processed = job.num_processed
+            self._siblings.find_leader(follower, self._reading)
+        return num_tokens
+
+    def _stop_reading(self, job: PromptJob) -> None:
+        """Takes a prompt out. Those who waited for it find another sibling, or read themselves."""
+        self._reading.remove(job)
+        for orphan in self._siblings.forget(job):
+            self._siblings.find_leader(orphan, self._reading)
 
     def _pick(self, budget_tokens: int) -> list[PromptJob]:
         """Whose turn it is: the shortest prompts first, unless a longer one was passed over too
         often. Whole prompts share a slice while they fit it, padded to the longest of them."""
-        overdue = [job for job in self._reading if job.num_passed_over >= _MAX_PASSED_OVER]
-        by_length = sorted(self._reading, key=lambda job: job.num_remaining)
+        jobs = [job for job in self._reading if not self._siblings.is_waiting(job)]
+        overdue = [job for job in jobs if job.num_passed_over >= _MAX_PASSED_OVER]
+        by_length = sorted(jobs, key=lambda job: job.num_remaining)
         first = overdue[0] if overdue else by_length[0]
         picked = [first]
         if self._can_share(first, budget_tokens):
@@ -191,7 +219,7 @@ class Scheduler:
                 if (len(picked) + 1) * longest > budget_tokens:
                     break
                 picked.append(job)
-        for job in self._reading:
+        for job in jobs:
             job.num_passed_over = 0 if job in picked else job.num_passed_over + 1
         return picked
 
@@ -199,6 +227,7 @@ class Scheduler:
         return (
             self.model.can_batch
             and not job.must_read_alone
+            and not self._siblings.is_leading(job)
             and job.num_processed == 0
             and job.num_remaining <= budget_tokens
         )
@@ -213,7 +242,7 @@ class Scheduler:
             return
         (job,) = jobs
         logger.error("%s: reading its prompt failed", job.rows[0].request_id, exc_info=error)
-        self._reading.remove(job)
+        self._stop_reading(job)
         message = f"The model failed on this prompt: {error}"
         self._fail(job.rows, lambda: EngineFailed(message), outbox)
 

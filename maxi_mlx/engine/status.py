@@ -20,7 +20,7 @@ class MemoryStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
-    """A model that is loaded, or being loaded."""
+    """A model that is loaded, or being loaded. ``prefill_tokens`` were computed since then."""
 
     id: str
     state: Literal["loading", "ready"]
@@ -28,6 +28,7 @@ class LoadedModel:
     context_length: int
     num_running: int
     kv_cache_bytes: int
+    prefill_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,7 +137,7 @@ def test_short_prompts_share_a_slice_and_equal_each_alone(family: str, load_tiny
 
 def test_padding_is_bounded(load_tiny: LoadTiny) -> None:
     """A long prompt is not padded out to by short ones beyond the slice's tokens."""
-    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=128, prefill_slice_s=10))
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=128, decode_share=1e-6))
     desk.submit(prompt_of(40, 99), max_tokens=2)
     desk.run()
     with counting_reads(desk.scheduler) as reads:
@@ -155,6 +155,54 @@ def test_a_long_prompt_is_not_passed_over_for_ever(load_tiny: LoadTiny) -> None:
         desk.step()
     progress = [news for news in desk.of(long) if isinstance(news, PrefillNews)]
     assert progress[-1].processed_tokens >= 100
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "llama4"])
+def test_siblings_read_what_they_share_once(family: str, load_tiny: LoadTiny) -> None:
+    model = load_tiny(family)
+    system = prompt_of(120, 7)
+    tails = [prompt_of(n, n) for n in (20, 5, 30)]
+    prompts = [system + tail for tail in tails] + [system + tails[0]]
+    desk = Desk(model, replace(BALANCED, prefill_slice_tokens=48))
+    rows = [desk.submit(prompt, max_tokens=20)[0] for prompt in prompts]
+    desk.run()
+    # The last one's equal prompt is shared to its last token but one.
+    assert desk.scheduler.num_prefill_tokens == 120 + 19 + 4 + 29
+    for row, prompt in zip(rows, prompts, strict=True):
+        assert desk.tokens(row) == alone(model, prompt, 20)
+
+
+def test_a_sibling_that_comes_a_little_late_shares_what_is_not_read_yet(
+    load_tiny: LoadTiny,
+) -> None:
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=32))
+    system = prompt_of(200, 7)
+    desk.submit([*system, 11, 12], max_tokens=2)
+    desk.step(2)
+    desk.submit([*system, 21, 22, 23], max_tokens=2)
+    desk.run()
+    assert desk.scheduler.num_prefill_tokens == 200 + 1 + 2
+
+
+@pytest.mark.parametrize("how", ["cancelled", "broken"])
+def test_siblings_go_on_when_the_one_that_reads_is_gone(
+    how: str, faulty_model: LanguageModel, load_tiny: LoadTiny
+) -> None:
+    system = prompt_of(100, 7)
+    system[60] = FAULTY_TOKEN if how == "broken" else system[60]
+    desk = Desk(faulty_model, replace(BALANCED, prefill_slice_tokens=32))
+    (leader,) = desk.submit([*system, 11, 12], max_tokens=5)
+    followers = [desk.submit([*system, 21 + i], max_tokens=5)[0] for i in range(2)]
+    desk.step(2)
+    if how == "cancelled":
+        leader.cancelled = True
+        desk.scheduler.cancel(leader.mailbox)
+    desk.run()
+    for i, row in enumerate(followers):
+        if how == "broken":
+            assert isinstance(desk.of(row)[-1], FaultNews)
+        else:
+            assert desk.tokens(row) == alone(load_tiny("llama"), [*system, 21 + i], 5)
 
 
 @contextmanager
