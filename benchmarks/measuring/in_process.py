@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from measuring.speed import Speed
 
 
@@ -25,12 +26,18 @@ class InProcess:
         self._model, self._tokenizer = self._thread.submit(_load, folder).result()
 
     async def measure(self, prompts: Sequence[str], *, max_tokens: int) -> Speed:
-        """As many at once as there are prompts."""
+        """As many at once as there are prompts. Nothing else should run in this process: its
+        processor time is taken for this work's."""
         work = _generate_one if len(prompts) == 1 else _generate_many
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
+        began_s = time.process_time()
+        speed = await asyncio.get_running_loop().run_in_executor(
             self._thread, lambda: work(self._model, self._tokenizer, prompts, max_tokens)
         )
+        return msgspec.structs.replace(speed, cpu_s=time.process_time() - began_s)
+
+    def cut(self, text: str, num_tokens: int) -> str:
+        """The beginning of ``text``, so many tokens long."""
+        return self._thread.submit(_cut, self._tokenizer, text, num_tokens).result()
 
     def close(self) -> None:
         self._thread.shutdown()
@@ -45,6 +52,14 @@ def _load(folder: Path) -> tuple[Any, Any]:
     device.select()
     model, tokenizer = mlx_lm.load(str(folder))[:2]
     return model, tokenizer
+
+
+def _cut(tokenizer: Any, text: str, num_tokens: int) -> str:
+    token_ids = tokenizer.encode(text, add_special_tokens=False)
+    if len(token_ids) < num_tokens:
+        raise ValueError(f"the text has {len(token_ids)} tokens, not {num_tokens}")
+    cut: str = tokenizer.decode(token_ids[:num_tokens])
+    return cut
 
 
 def _generate_one(model: Any, tokenizer: Any, prompts: Sequence[str], max_tokens: int) -> Speed:

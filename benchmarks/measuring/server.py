@@ -1,4 +1,8 @@
-"""Runs `maxi-mlx serve` with one model on a free port of this machine, for as long as a block."""
+"""Runs a server with one model on a free port of this machine, for as long as a block.
+
+Ours by `maxi-mlx serve`, mlx-lm's own by `mlx_lm_server.py`: the same interpreter, the same MLX
+and the same BLAS under both.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,60 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
 
 START_S = 60.0
 STOP_S = 15.0
+LAUNCHER = Path(__file__).with_name("mlx_lm_server.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A server that answers. ``model`` is what its clients call the model."""
+
+    name: str
+    port: int
+    model: str
+    pid: int
+
+    @property
+    def url(self) -> str:
+        """Up to and with /v1."""
+        return f"http://127.0.0.1:{self.port}/v1"
 
 
 @asynccontextmanager
-async def running_server(folder: Path) -> AsyncIterator[str]:
-    """Gives the URL up to and with /v1. The model's name there is the folder's."""
+async def running_server(folder: Path, *, strategy: str | None = None) -> AsyncIterator[Running]:
+    """Ours; with its default settings, or with a strategy."""
     port = _free_port()
+    arguments = ["-m", "maxi_mlx", "serve", "--port", str(port), "--log-level", "warning"]
+    arguments += ["--model-dir", str(folder.parent), "--model", folder.name]
+    if strategy is not None:
+        arguments += ["--strategy", strategy]
+    async with _running("maxi-mlx", arguments, port=port) as pid:
+        yield Running(name="maxi-mlx", port=port, model=folder.name, pid=pid)
+
+
+@asynccontextmanager
+async def running_mlx_lm_server(folder: Path) -> AsyncIterator[Running]:
+    """mlx-lm's. It calls the model that it was started with ``default_model``."""
+    port = _free_port()
+    arguments = [str(LAUNCHER), "--model", str(folder), "--port", str(port)]
+    arguments += ["--log-level", "WARNING"]
+    async with _running("mlx_lm.server", arguments, port=port) as pid:
+        yield Running(name="mlx_lm.server", port=port, model="default_model", pid=pid)
+
+
+@asynccontextmanager
+async def _running(name: str, arguments: Sequence[str], *, port: int) -> AsyncIterator[int]:
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "maxi_mlx", "serve", "--port", str(port)),
-            *("--model-dir", str(folder.parent), "--model", folder.name),
-            *("--log-level", "warning"),
+            *(sys.executable, *arguments),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -34,8 +73,8 @@ async def running_server(folder: Path) -> AsyncIterator[str]:
             if not await _answers(process, port):
                 log.seek(0)
                 words = log.read().decode(errors="replace").strip()
-                raise SystemExit(f"maxi-mlx serve did not start:\n{words}")
-            yield f"http://127.0.0.1:{port}/v1"
+                raise SystemExit(f"{name} did not start:\n{words}")
+            yield process.pid
         finally:
             await _stop(process)
 

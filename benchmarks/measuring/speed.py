@@ -11,15 +11,20 @@ from measuring.figures import aligned, number, percentile
 
 class Speed(msgspec.Struct, frozen=True):
     """All texts of a round together: tokens written, seconds from the first prompt to the last
-    token, and each text's time to its first token."""
+    token, each text's time to its first token, and what the contender's process computed."""
 
     num_tokens: int
     seconds: float
     first_token_s: tuple[float, ...]
+    cpu_s: float = 0.0
 
     @property
     def tokens_per_s(self) -> float:
         return self.num_tokens / self.seconds
+
+    @property
+    def cpu_s_per_token(self) -> float:
+        return self.cpu_s / self.num_tokens
 
 
 Rounds = Mapping[str, Sequence[Speed]]  # contender: its rounds, the first with the first, and so on

@@ -61,6 +61,8 @@ PARAMETERS = (
     Parameter("fallback_model", "fallback_model", kinds.words("a model's name")),
     Parameter("backend", "backend", kinds.one_of(get_args(Backend))),
     Parameter("strategy", "strategy", kinds.one_of(get_args(Strategy))),
+    Parameter("kv_bits", "kv_bits", kinds.one_of_numbers((2, 3, 4, 5, 6, 8))),
+    Parameter("max_kv_size", "max_kv_size", kinds.whole(16)),
     Parameter("api_keys", "api_key", kinds.api_key(), separator=",", is_secret=True),
     Parameter("api_keys", "api_key_file", kinds.path("a file with one key a line")),
     Parameter("cors_origins", "cors", kinds.origin(), separator=","),
@@ -141,6 +143,11 @@ def load(
     )
     if values.get("tls_key") and not values.get("tls_cert"):
         raise SetupError(f"{sources['tls_key']}: a key without its certificate; give --tls-cert")
+    if values.get("kv_bits") and values.get("max_kv_size"):
+        raise SetupError(
+            f"{sources['max_kv_size']}: not together with kv_bits ({sources['kv_bits']}); mlx-lm "
+            "can't quantise a window"
+        )
     return Settings(**values, sources=sources)
 
 

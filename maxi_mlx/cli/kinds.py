@@ -50,6 +50,15 @@ def one_of(words: tuple[str, ...]) -> Kind:
     return Kind("one of " + ", ".join(words), check)
 
 
+def one_of_numbers(numbers: tuple[int, ...]) -> Kind:
+    def check(value: object) -> int:
+        if type(value) is not int or value not in numbers:
+            raise ValueError
+        return value
+
+    return Kind("one of " + ", ".join(map(str, numbers)), check, int)
+
+
 def words(allowed: str) -> Kind:
     return Kind(allowed, _text)
 

@@ -34,6 +34,15 @@ _HELP = {
         "What to favour when several requests run: short gaps between tokens, a middle way "
         "(balanced, the default), most tokens in all, or little memory.",
     ),
+    "kv_bits": (
+        "2|3|4|5|6|8",
+        "Keep keys and values with so many bits; answers then decode one by one.",
+    ),
+    "max_kv_size": (
+        "TOKENS",
+        "Let a row's cache keep the first few and the latest TOKENS; answers then decode one by "
+        "one.",
+    ),
     "api_key": (
         "KEY",
         "Refuse requests without this key. Can be given several times. Other users of this machine "

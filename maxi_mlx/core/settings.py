@@ -83,6 +83,8 @@ class Settings:
     backend: Backend = "auto"
     strategy: Strategy = "balanced"
     scheduler: SchedulerSettings = STRATEGIES["balanced"]
+    kv_bits: int | None = None
+    max_kv_size: int | None = None
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     cors_origins: tuple[str, ...] = ()
     tls_cert: Path | None = None

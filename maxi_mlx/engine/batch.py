@@ -24,9 +24,12 @@ from maxi_mlx.engine.sampling import BatchSampler, LogitsEdit
 
 
 def can_batch(cache: Sequence[Any]) -> bool:
-    """Whether rows with such caches can decode in one batch."""
+    """Whether rows with such caches can decode in one batch. mlx-lm's batched windows do not keep
+    the first tokens, as a plain one may."""
     return all(
-        can_batch(entry.caches) if hasattr(entry, "caches") else hasattr(entry, "merge")
+        can_batch(entry.caches)
+        if hasattr(entry, "caches")
+        else hasattr(entry, "merge") and not getattr(entry, "keep", 0)
         for entry in cache
     )
 

@@ -43,7 +43,7 @@ class Engine:
         self._settings = settings
         self._catalog = catalog
         self._device = DeviceThread(settings.backend, settings.scheduler)
-        self._pool = ModelPool(self._device, settings.scheduler)
+        self._pool = ModelPool(self._device, settings)
         self._preparing: asyncio.Task[None] | None = None
         self._loading_first: asyncio.Task[None] | None = None
         self._fault: str | None = None

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.cache import KVCache, make_prompt_cache
 from mlx_lm.utils import load
 
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.batch import can_batch
+from maxi_mlx.engine.cache_form import CacheForm
 from maxi_mlx.engine.kv_cost import KVCost, measure
 from maxi_mlx.text.vocabulary import Vocabulary, piece_decoder, strips_first_space
 
@@ -46,19 +47,23 @@ class LanguageModel:
     end_ids: frozenset[int]
     kv_cost: KVCost
     can_batch: bool
+    new_cache: Callable[[], list[Any]]  # the empty caches of one row
     sampling_defaults: Mapping[str, float]
 
 
-def load_language_model(entry: ModelEntry) -> LanguageModel:
+def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
     """Loads a folder and runs it on one token, which measures it and compiles its kernels."""
     # Said outright, so that transformers refuses a tokenizer with code and asks nobody.
     model, tokenizer = load(str(entry.path), tokenizer_config={"trust_remote_code": False})[:2]
     vocabulary = read_vocabulary(tokenizer)
     end_ids = frozenset(int(token_id) for token_id in tokenizer.eos_token_ids)
+    token_id = min(end_ids, default=0)
     cache = make_prompt_cache(model)
-    batches = can_batch(cache)
-    logits = model(mx.array([[min(end_ids, default=0)]]), cache=cache)
-    mx.eval(logits, [layer.state for layer in cache])
+    logits = _run_once(model, token_id, cache)
+    new_cache = form.maker(model, head_size=_head_size(cache))
+    if not form.is_plain:
+        cache = new_cache()
+        _run_once(model, token_id, cache)
     return LanguageModel(
         entry=entry,
         model=model,
@@ -68,9 +73,22 @@ def load_language_model(entry: ModelEntry) -> LanguageModel:
         context_length=entry.context_length or UNLIMITED_CONTEXT,
         end_ids=end_ids,
         kv_cost=measure(cache),
-        can_batch=batches,
+        can_batch=can_batch(cache),
+        new_cache=new_cache,
         sampling_defaults=read_sampling_defaults(entry.path),
     )
+
+
+def _run_once(model: Any, token_id: int, cache: list[Any]) -> mx.array:
+    logits: mx.array = model(mx.array([[token_id]]), cache=cache)
+    mx.eval(logits, [layer.state for layer in cache])
+    return logits
+
+
+def _head_size(cache: Sequence[Any]) -> int | None:
+    """How many values a key has, by a cache that holds one; None where none grows."""
+    sizes = {int(entry.keys.shape[-1]) for entry in cache if type(entry) is KVCache}
+    return min(sizes, default=None)
 
 
 def read_vocabulary(tokenizer: Any) -> Vocabulary:

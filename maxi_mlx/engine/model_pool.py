@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from maxi_mlx.core.errors import DoesNotFit, EngineFailed, Unavailable
+from maxi_mlx.core.errors import DoesNotFit, EngineFailed, MaxiError, Unavailable
 from maxi_mlx.core.models import ModelEntry
-from maxi_mlx.core.settings import SchedulerSettings
+from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.device_thread import DeviceThread
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Slot:
 class ModelPool:
     """Owns every loaded model. One load at a time, so that no two share the same free memory."""
 
-    def __init__(self, device_thread: DeviceThread, settings: SchedulerSettings) -> None:
+    def __init__(self, device_thread: DeviceThread, settings: Settings) -> None:
         self._device_thread = device_thread
         self._settings = settings
         self._slots: dict[ModelEntry, Slot] = {}
@@ -119,21 +119,25 @@ class ModelPool:
             await self._make_room(entry)
             try:
                 handle = await self._device_thread.call(lambda: self._load_on_device(entry))
-            except EngineFailed as error:
+            except MaxiError as error:
                 # Half a model may be in memory.
                 await self._device_thread.call(self._device_thread.free_memory)
+                if not isinstance(error, EngineFailed):
+                    raise
                 raise EngineFailed(f"{entry.id} could not be loaded: {error.message}") from None
             logger.info("loaded %s in %.1f s", entry.id, time.monotonic() - started_s)
             return handle
 
     def _load_on_device(self, entry: ModelEntry) -> LoadedModelHandle:
+        from maxi_mlx.engine.cache_form import CacheForm
         from maxi_mlx.engine.language_model import load_language_model
         from maxi_mlx.engine.prompt import PromptBuilder
         from maxi_mlx.engine.scheduler import Scheduler
 
-        model = load_language_model(entry)
+        form = CacheForm(self._settings.kv_bits, self._settings.max_kv_size)
+        model = load_language_model(entry, form)
         scheduler = Scheduler(
-            model, self._settings, memory_left_bytes=self._device_thread.memory_left_bytes
+            model, self._settings.scheduler, memory_left_bytes=self._device_thread.memory_left_bytes
         )
         self._device_thread.add(scheduler)
         return LoadedModelHandle(model, scheduler, PromptBuilder(model))

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 
 import mlx.core as mx
-from mlx_lm.models.cache import make_prompt_cache
 
 from maxi_mlx.core.errors import EngineFailed, MaxiError
 from maxi_mlx.core.settings import SchedulerSettings
@@ -132,7 +131,7 @@ class Scheduler:
                 return
             self._waiting.take()
             if job.rows:
-                job.cache = make_prompt_cache(self.model.model)
+                job.cache = self.model.new_cache()
                 self._siblings.find_leader(job, self._reading)
                 self._reading.append(job)
                 self._post_progress(job, outbox)
@@ -237,7 +236,7 @@ class Scheduler:
         if len(jobs) > 1:
             # Each again by itself, which shows whose fault it is.
             for job in jobs:
-                job.cache = make_prompt_cache(self.model.model)
+                job.cache = self.model.new_cache()
                 job.num_processed, job.must_read_alone = 0, True
             return
         (job,) = jobs

@@ -18,6 +18,7 @@ from maxi_mlx.engine.engine import Engine
 
 device.prepare("auto")
 
+from maxi_mlx.engine.cache_form import CacheForm  # noqa: E402
 from maxi_mlx.engine.language_model import LanguageModel, load_language_model  # noqa: E402
 
 LoadTiny = Callable[[str], LanguageModel]
@@ -49,7 +50,7 @@ def load_tiny(tiny_model: Callable[[str], Path]) -> LoadTiny:
 
     def load(family: str) -> LanguageModel:
         if family not in loaded:
-            loaded[family] = load_language_model(entry_for(tiny_model(family)))
+            loaded[family] = load_language_model(entry_for(tiny_model(family)), CacheForm())
         return loaded[family]
 
     return load

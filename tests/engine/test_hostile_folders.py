@@ -14,6 +14,7 @@ import pytest
 
 from maxi_mlx.core.errors import ContextTooLong, EngineFailed, Unavailable
 from maxi_mlx.core.request import TextPrompt
+from maxi_mlx.engine.cache_form import CacheForm
 from maxi_mlx.engine.language_model import read_sampling_defaults
 from tests.engine.asking import ask, make_request
 from tests.engine.conftest import entry_for, load_language_model, make_engine
@@ -135,7 +136,7 @@ def test_a_vocabulary_with_holes_keeps_its_last_words(copy_of: Callable[[str], P
             vocabulary[piece] = moved[piece] = 520 + 2 * i
 
     change(folder / "tokenizer.json", open_holes)
-    model = load_language_model(entry_for(folder))
+    model = load_language_model(entry_for(folder), CacheForm())
     assert len(moved) == 5
     for token_id in moved.values():
         assert model.vocabulary.data(token_id)

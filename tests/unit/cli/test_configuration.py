@@ -41,6 +41,8 @@ SOURCES: list[tuple[str, tuple[object, Any], tuple[str, Any], tuple[str, Any]]] 
     ("model", ("a", "a"), ("b", "b"), ('"c"', "c")),
     ("fallback_model", ("a", "a"), ("b", "b"), ('"c"', "c")),
     ("backend", ("cpu", "cpu"), ("metal", "metal"), ('"cuda"', "cuda")),
+    ("kv_bits", ("8", 8), ("4", 4), ("2", 2)),
+    ("max_kv_size", ("16", 16), ("4096", 4096), ("512", 512)),
     ("strategy", ("latency", "latency"), ("memory", "memory"), ('"throughput"', "throughput")),
     ("api_key", (("k1", "k2"), ("k1", "k2")), ("k3, k4", ("k3", "k4")), ('["k5"]', ("k5",))),
     (
@@ -248,3 +250,8 @@ def test_variables_that_are_no_settings() -> None:
     assert configuration.unknown_variables(environ) == (
         "environment MAXI_MLX_PROT is no setting; did you mean 'MAXI_MLX_PORT'?",
     )
+
+
+def test_bits_and_a_window_exclude_each_other() -> None:
+    with pytest.raises(SetupError, match="flag --max-kv-size: not together with kv_bits"):
+        load({"kv_bits": "4", "max_kv_size": "512"})

@@ -1,0 +1,156 @@
+"""The folders of models that benchmarks run on.
+
+Tiny llama: two layers of 64, random weights, and SmolLM2's tokenizer and vocabulary, so that what
+is measured is the server and not the model. SmolLM2 itself: as pulled. Both without an end, so
+that every answer is as long as asked for and all contenders do the same work.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TINY_NAME = "tiny-llama"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+_REPLACED = frozenset({"config.json", "generation_config.json", "tokenizer_config.json"})
+# Sharp enough that two tokens are seldom so close that rounding decides between them.
+_LOGITS_SPREAD = 3.0
+
+TINY_CONFIG: Mapping[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 16384,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+    "dtype": "float32",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchModel:
+    """``is_tiny``: its steps cost next to nothing, and it has targets of its own."""
+
+    name: str
+    folder: Path
+    is_tiny: bool
+
+
+def smollm2_folder() -> Path:
+    """Where `maxi-mlx pull smollm2` puts it; pulls it first where it isn't there."""
+    from maxi_mlx.catalog.roots import home_models_dir
+
+    found = _pulled(home_models_dir())
+    if found is None:
+        print("SmolLM2 is not on this machine yet: maxi-mlx pull smollm2", flush=True)
+        subprocess.run([sys.executable, "-m", "maxi_mlx", "pull", "smollm2"], check=True)
+        found = _pulled(home_models_dir())
+    if found is None:
+        raise SystemExit(f"maxi-mlx pull smollm2 left no model in {home_models_dir()}")
+    return found
+
+
+def _pulled(models: Path) -> Path | None:
+    return next((path.parent for path in sorted(models.glob("SmolLM2*/config.json"))), None)
+
+
+def endless_copy(source: Path, root: Path) -> BenchModel:
+    """``source``'s files by links, with a token for the end that the model never writes."""
+    folder = root / source.name
+    folder.mkdir(parents=True)
+    for path in sorted(source.iterdir()):
+        if path.name not in _REPLACED:
+            (folder / path.name).symlink_to(path.resolve())
+    end_id, end = _unused_token(source)
+    config = _read(source / "config.json")
+    config["eos_token_id"] = end_id
+    if "text_config" in config:
+        config["text_config"]["eos_token_id"] = end_id
+    _write(folder / "config.json", config)
+    _write(folder / "generation_config.json", {"eos_token_id": end_id})
+    tokenizer = _read(source / "tokenizer_config.json")
+    _write(folder / "tokenizer_config.json", {**tokenizer, "eos_token": end})
+    return BenchModel(name=source.name, folder=folder, is_tiny=False)
+
+
+def build_tiny(tokenizer_source: Path, root: Path) -> BenchModel:
+    """Writes tiny llama with that folder's tokenizer."""
+    folder = root / TINY_NAME
+    folder.mkdir(parents=True)
+    for name in TOKENIZER_FILES:
+        if (tokenizer_source / name).is_file():
+            shutil.copyfile(tokenizer_source / name, folder / name)
+    end_id, end = _unused_token(tokenizer_source)
+    tokenizer = _read(folder / "tokenizer_config.json")
+    tokenizer |= {"eos_token": end, "model_max_length": TINY_CONFIG["max_position_embeddings"]}
+    _write(folder / "tokenizer_config.json", tokenizer)
+    vocab_size = int(_read(tokenizer_source / "config.json")["vocab_size"])
+    config = {**TINY_CONFIG, "vocab_size": vocab_size, "eos_token_id": end_id}
+    _write(folder / "config.json", config)
+    _write(folder / "generation_config.json", {"eos_token_id": end_id})
+    _write_weights(folder, config, never=_special_ids(tokenizer_source))
+    return BenchModel(name=TINY_NAME, folder=folder, is_tiny=True)
+
+
+def _write_weights(folder: Path, config: dict[str, Any], *, never: list[int]) -> None:
+    from maxi_mlx.engine import device
+
+    device.prepare("auto")
+    import mlx.core as mx
+    import numpy as np
+    from mlx.utils import tree_flatten
+    from mlx_lm.models.llama import Model, ModelArgs
+
+    generator = np.random.default_rng(0)
+    parameters: dict[str, mx.array] = dict(tree_flatten(Model(ModelArgs.from_dict(config)).parameters()))
+    for name, value in parameters.items():
+        if value.ndim < 2:
+            continue
+        values = generator.standard_normal(value.shape).astype(np.float32)
+        values /= np.float32(np.sqrt(value.shape[1]))
+        if name.startswith("lm_head"):
+            values *= np.float32(_LOGITS_SPREAD)
+            values[never] = 0
+        parameters[name] = mx.array(values)
+    path = str(folder / "model.safetensors")
+    mx.save_safetensors(path, parameters, metadata={"format": "mlx"})
+
+
+def _unused_token(folder: Path) -> tuple[int, str]:
+    """The last special token that begins, ends or fills nothing: models never write it."""
+    tokenizer = _read(folder / "tokenizer_config.json")
+    used = {tokenizer.get(f"{role}_token") for role in ("bos", "eos", "pad", "unk")}
+    tokens = [
+        (int(token["id"]), str(token["content"]))
+        for token in _read(folder / "tokenizer.json")["added_tokens"]
+        if token["special"] and token["content"] not in used
+    ]
+    if not tokens:
+        raise SystemExit(f"{folder}: every special token of its tokenizer is in use")
+    return max(tokens)
+
+
+def _special_ids(folder: Path) -> list[int]:
+    tokens = _read(folder / "tokenizer.json")["added_tokens"]
+    return [int(token["id"]) for token in tokens if token["special"]]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return value
+
+
+def _write(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

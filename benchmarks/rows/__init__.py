@@ -1,0 +1,1 @@
+"""What is promised of the server's speed: one module a row of the table."""

@@ -1,0 +1,96 @@
+"""What a row works with: the model, in-process mlx-lm on it, servers to start, prompts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from measuring.in_process import InProcess
+from measuring.models import BenchModel
+from measuring.process import cpu_seconds
+from measuring.prompts import WORDS_PER_TOKEN, make_prompt
+from measuring.server import Running, running_mlx_lm_server, running_server
+from measuring.speed import Speed
+from measuring.stream import ask_all, completion_body
+from measuring.turns import Contender
+from rows.sizes import Sizes
+
+ROUND_TIMEOUT_S = 1800.0
+DEFAULT_STRATEGY = "balanced"
+
+OURS = "maxi-mlx"
+THEIRS = "mlx_lm.server"
+IN_PROCESS = "in-process"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One model's. Every row starts servers of its own, so that none is measured on what another
+    left behind."""
+
+    model: BenchModel
+    sizes: Sizes
+    in_process: InProcess
+
+    def target(self, *, tiny: float, real: float) -> float:
+        return tiny if self.model.is_tiny else real
+
+    @asynccontextmanager
+    async def ours(self, strategy: str = DEFAULT_STRATEGY) -> AsyncIterator[Running]:
+        async with running_server(self.model.folder, strategy=strategy) as server:
+            yield server
+
+    @asynccontextmanager
+    async def both_servers(self, strategy: str = DEFAULT_STRATEGY) -> AsyncIterator[list[Running]]:
+        """Ours and mlx-lm's."""
+        async with AsyncExitStack() as stack:
+            ours = await stack.enter_async_context(self.ours(strategy))
+            theirs = await stack.enter_async_context(running_mlx_lm_server(self.model.folder))
+            yield [ours, theirs]
+
+    def prompts(self, first: int, *, number: int, num_tokens: int) -> list[str]:
+        """Prompts of exactly so many tokens; ``first`` and those after it are never used twice."""
+        return [self._prompt(first + place, num_tokens) for place in range(number)]
+
+    def _prompt(self, index: int, num_tokens: int) -> str:
+        # A tokenizer that cuts words into more pieces needs fewer of them.
+        num_words_for = int(num_tokens * 1.2 / WORDS_PER_TOKEN) + 20
+        text = make_prompt(index, num_tokens=num_words_for, seed=0)
+        return self.in_process.cut(text, num_tokens)
+
+
+def in_process_rounds(bench: Bench, *, max_tokens: int) -> Contender[Speed]:
+    async def measure_round(prompts: Sequence[str]) -> Speed:
+        return await bench.in_process.measure(prompts, max_tokens=max_tokens)
+
+    return measure_round
+
+
+def server_rounds(
+    server: Running, *, max_tokens: int, fields: Sequence[Mapping[str, Any]] | None = None
+) -> Contender[Speed]:
+    """All prompts at once, each with its own ``fields``."""
+
+    async def measure_round(prompts: Sequence[str]) -> Speed:
+        bodies = [
+            completion_body(server, prompt, max_tokens=max_tokens, **more)
+            for prompt, more in zip(prompts, fields or [{}] * len(prompts), strict=True)
+        ]
+        began_cpu_s = cpu_seconds(server.pid)
+        replies = await ask_all(server, bodies, timeout_s=ROUND_TIMEOUT_S)
+        return Speed(
+            num_tokens=sum(reply.completion_tokens for reply in replies),
+            seconds=max(r.ended_s for r in replies) - min(r.begun_s for r in replies),
+            first_token_s=tuple(
+                first for reply in replies if (first := reply.first_token_s) is not None
+            ),
+            cpu_s=cpu_seconds(server.pid) - began_cpu_s,
+        )
+
+    return measure_round
+
+
+def tokens_per_s(speeds: Sequence[Speed]) -> list[float]:
+    return [speed.tokens_per_s for speed in speeds]
