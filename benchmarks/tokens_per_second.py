@@ -13,7 +13,8 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -24,11 +25,10 @@ from measuring.level import run_level
 from measuring.prompts import make_prompt
 from measuring.server import running_server
 from measuring.speed import Rounds, Speed, comparison
+from measuring.turns import Contender, take_turns
 
 ROUND_TIMEOUT_S = 900.0
 TINY_CONTEXT_LENGTH = 4096
-
-Contender = Callable[[Sequence[str]], Awaitable[Speed]]
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -53,44 +53,36 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 async def measure(folder: Path, options: argparse.Namespace) -> dict[int, Rounds]:
     in_process = InProcess(folder)
     try:
-        async with running_server(folder) as url:
-            contenders: dict[str, Contender] = {
+        async with running_server(folder) as server:
+            contenders: dict[str, Contender[Speed]] = {
                 "in-process": lambda prompts: in_process.measure(
                     prompts, max_tokens=options.max_tokens
                 ),
-                "server": _client(url, folder.name, options),
+                "server": _client(server.url, server.model, options),
             }
             if options.against is not None:
                 other = options.against_model or folder.name
                 contenders["other"] = _client(options.against, other, options)
             return {
-                concurrency: await _take_turns(contenders, options, concurrency=concurrency)
+                concurrency: await take_turns(
+                    contenders, partial(_prompts, options, concurrency), num_rounds=options.rounds
+                )
                 for concurrency in options.concurrency
             }
     finally:
         in_process.close()
 
 
-async def _take_turns(
-    contenders: Mapping[str, Contender], options: argparse.Namespace, *, concurrency: int
-) -> Rounds:
-    """One round is not counted: kernels are compiled and memory is taken in it."""
-    rounds: dict[str, list[Speed]] = {name: [] for name in contenders}
-    for index in range(options.rounds + 1):
-        first = (concurrency * 1000 + index) * 1000
-        prompts = [
-            make_prompt(first + place, num_tokens=options.prompt_tokens, seed=0)
-            for place in range(concurrency)
-        ]
-        order = list(contenders.items())
-        for name, contender in order if index % 2 else reversed(order):
-            speed = await contender(prompts)
-            if index > 0:
-                rounds[name].append(speed)
-    return rounds
+def _prompts(options: argparse.Namespace, concurrency: int, index: int) -> list[str]:
+    """Of a round; none is met twice."""
+    first = (concurrency * 1000 + index) * 1000
+    return [
+        make_prompt(first + place, num_tokens=options.prompt_tokens, seed=0)
+        for place in range(concurrency)
+    ]
 
 
-def _client(url: str, model: str, options: argparse.Namespace) -> Contender:
+def _client(url: str, model: str, options: argparse.Namespace) -> Contender[Speed]:
     target = Target(
         url=url,
         model=model,

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
 from measuring.speed import Speed
+
+CUT_TRIES = 16
 
 
 class InProcess:
@@ -36,7 +39,7 @@ class InProcess:
         return msgspec.structs.replace(speed, cpu_s=time.process_time() - began_s)
 
     def cut(self, text: str, num_tokens: int) -> str:
-        """The beginning of ``text``, so many tokens long."""
+        """The beginning of ``text``, exactly so many tokens long."""
         return self._thread.submit(_cut, self._tokenizer, text, num_tokens).result()
 
     def close(self) -> None:
@@ -56,10 +59,12 @@ def _load(folder: Path) -> tuple[Any, Any]:
 
 def _cut(tokenizer: Any, text: str, num_tokens: int) -> str:
     token_ids = tokenizer.encode(text, add_special_tokens=False)
-    if len(token_ids) < num_tokens:
-        raise ValueError(f"the text has {len(token_ids)} tokens, not {num_tokens}")
-    cut: str = tokenizer.decode(token_ids[:num_tokens])
-    return cut
+    # A cut within a word may be read in other pieces than the word was.
+    for end in range(num_tokens, min(num_tokens + CUT_TRIES, len(token_ids))):
+        cut: str = tokenizer.decode(token_ids[:end])
+        if len(tokenizer.encode(cut, add_special_tokens=False)) == num_tokens:
+            return cut
+    raise ValueError(f"found no beginning of {num_tokens} tokens in {len(token_ids)}")
 
 
 def _generate_one(model: Any, tokenizer: Any, prompts: Sequence[str], max_tokens: int) -> Speed:

@@ -114,7 +114,9 @@ def _write_weights(folder: Path, config: dict[str, Any], *, never: list[int]) ->
     from mlx_lm.models.llama import Model, ModelArgs
 
     generator = np.random.default_rng(0)
-    parameters: dict[str, mx.array] = dict(tree_flatten(Model(ModelArgs.from_dict(config)).parameters()))
+    parameters: dict[str, mx.array] = dict(
+        tree_flatten(Model(ModelArgs.from_dict(config)).parameters())
+    )
     for name, value in parameters.items():
         if value.ndim < 2:
             continue

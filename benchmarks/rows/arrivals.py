@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from measuring.figures import percentile
 from measuring.turns import take_turns
+
 from rows.bench import DEFAULT_STRATEGY, OURS, THEIRS, Bench, server_rounds
 from rows.figure import Figure, RowResult, at_most, median, quotients
 

@@ -15,6 +15,7 @@ from measuring.server import Running, running_mlx_lm_server, running_server
 from measuring.speed import Speed
 from measuring.stream import ask_all, completion_body
 from measuring.turns import Contender
+
 from rows.sizes import Sizes
 
 ROUND_TIMEOUT_S = 1800.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from measuring.turns import take_turns
+
 from rows.bench import (
     IN_PROCESS,
     OURS,

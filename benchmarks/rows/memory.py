@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-
 from measuring.server import Running
 from measuring.stats import Stats, settled
 from measuring.stream import begin, completion_body
+
 from rows.bench import DEFAULT_STRATEGY, ROUND_TIMEOUT_S, Bench
 from rows.figure import Figure, RowResult, at_most, median
 
@@ -70,17 +70,13 @@ async def _run(bench: Bench, index: int) -> Growth:
     return Growth(first=first, last=last, num_cancelled=num_cancelled)
 
 
-def mixed_requests(
-    bench: Bench, server: Running, index: int, *, number: int
-) -> Iterator[Asked]:
+def mixed_requests(bench: Bench, server: Running, index: int, *, number: int) -> Iterator[Asked]:
     """The same ones for the same ``index``: both endpoints, streams and whole answers, every
     sampling setting, several choices, log-probabilities, and some that are left half way."""
     chance = random.Random(index)
     for place in range(number):
         num_tokens = chance.randrange(4, bench.sizes.prompt_tokens)
-        (prompt,) = bench.prompts(
-            (index + 1) * 100_000 + place, number=1, num_tokens=num_tokens
-        )
+        (prompt,) = bench.prompts((index + 1) * 100_000 + place, number=1, num_tokens=num_tokens)
         is_left = chance.random() < CANCELLED_SHARE
         max_tokens = chance.randrange(1, 24)
         body = completion_body(server, prompt, max_tokens=max_tokens, **_settings(chance))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from measuring.turns import take_turns
+
 from rows.bench import (
     DEFAULT_STRATEGY,
     IN_PROCESS,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from measuring.speed import Speed
 from measuring.turns import take_turns
+
 from rows.bench import IN_PROCESS, OURS, THEIRS, Bench, in_process_rounds, server_rounds
 from rows.figure import Figure, RowResult, at_most, median
 

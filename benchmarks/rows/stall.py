@@ -1,20 +1,21 @@
 """What a running stream feels of a long prompt that arrives, and what the prompt feels of it.
 
-    prompt alone:   │──── reading ────│
-    stream:         ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪   ▪   ▪   ▪   ▪   ▪ ▪ ▪ ▪
-    prompt beside:                  │──────── reading ───────│
-                    └── its median ─┘ └── its longest gap ───┘
+prompt alone:   │──── reading ────│
+stream:         ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪   ▪   ▪   ▪   ▪   ▪ ▪ ▪ ▪
+prompt beside:                  │──────── reading ───────│
+                └── its median ─┘ └── its longest gap ───┘
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 
 import msgspec
-
 from measuring.server import Running
 from measuring.stream import ask_all, begin, completion_body
+
 from rows.bench import DEFAULT_STRATEGY, ROUND_TIMEOUT_S, Bench
 from rows.figure import Figure, RowResult, at_most, median
 
@@ -128,4 +129,4 @@ async def _ask(server: Running, prompt: str) -> tuple[float, tuple[float, float]
 
 
 def _pairs(times_s: Sequence[float]) -> list[tuple[float, float]]:
-    return list(zip(times_s, times_s[1:], strict=False))
+    return list(itertools.pairwise(times_s))

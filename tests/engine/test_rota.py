@@ -110,7 +110,7 @@ def test_a_prompt_of_one_model_leaves_another_models_answer_its_share(
             last = now
         if not reader.has_work:
             break
-    assert len(gaps) >= 40
+    assert len(gaps) >= 20
     # A slice, and not the half second that a prompt may take while nobody decodes.
     assert sorted(gaps)[int(len(gaps) * 0.9)] <= 0.1
 

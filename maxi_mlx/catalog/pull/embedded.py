@@ -14,6 +14,7 @@ from pathlib import Path
 from maxi_mlx.catalog.pull import folder, wheel
 from maxi_mlx.catalog.pull.lock import locked
 from maxi_mlx.catalog.pull.progress import Progress
+from maxi_mlx.catalog.pull.reasons import plain_words
 from maxi_mlx.catalog.pull.source import SMOLLM2, EmbeddedModel, Precision
 from maxi_mlx.catalog.roots import home_models_dir
 from maxi_mlx.core.errors import SetupError
@@ -53,7 +54,10 @@ def pull_embedded(
                     lock=lock,
                 )
     except OSError as error:
-        raise SetupError(f"Could not make {target}: {error}.") from error
+        raise SetupError(
+            f"Could not make {target}: {plain_words(error)}. Make room for it there, or set "
+            "MAXI_MLX_HOME to another folder."
+        ) from error
     return target
 
 
@@ -85,6 +89,7 @@ def _pull(
         _unpack(part, gguf, model=model, progress=progress)
         staging.mkdir()
         folder.write_folder(staging, gguf, model=model, precision=precision, progress=progress)
+        progress.say("Saving it all to disk.")
         _flush_to_disk(staging)
         os.replace(staging, target)
     finally:

@@ -36,6 +36,7 @@ def write_folder(
     progress: Progress,
 ) -> None:
     """Fill the empty ``folder``. config.json comes last: without it, it is no model's folder."""
+    progress.say("Reading the model's file.")  # which takes some seconds
     source = read_llama(gguf)
     specs = [spec for tensor in source.tensors for spec in weights.specs(tensor, precision)]
     progress.start(f"Converting to {precision}", len(source.tensors), unit="tensors")
@@ -43,11 +44,14 @@ def write_folder(
         folder / "model.safetensors", specs, arrays=_arrays(source, precision, progress)
     )
     progress.done()
+    progress.say("Writing the tokenizer and the settings.")
     metadata = source.metadata
     tokenizer.build_tokenizer(metadata).save(str(folder / "tokenizer.json"))
     _write_json(folder / "tokenizer_config.json", tokenizer.tokenizer_config(metadata))
     (folder / "chat_template.jinja").write_text(metadata["tokenizer.chat_template"])
-    _write_json(folder / "generation_config.json", _token_ids(metadata))
+    _write_json(
+        folder / "generation_config.json", {**_token_ids(metadata), **model.sampling}
+    )
     (folder / "README.md").write_text(_readme(model, precision))
     _write_json(folder / "config.json", _config(source, precision))
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from maxi_mlx.catalog.pull.reasons import plain_words, status_words
+
 CHUNK_BYTES = 16 * 1024  # small, so that a slow connection too shows that it goes on
 REPORT_S = 0.1
 # Attempts in a row that bring nothing new; pip's session retries each of them by itself too.
@@ -39,21 +41,31 @@ def report(event: str, **fields: object) -> None:
     print(json.dumps({"event": event, **fields}), flush=True)  # noqa: T201 (this is the output)
 
 
-class SkippedPages(logging.Handler):
-    """Collects why index pages were passed over: pip says so only in its debug log."""
+class NetworkTrouble(logging.Handler):
+    """Reads what pip only logs: why index pages were passed over, which is collected, and that a
+    connection is tried again, which can take a minute and is reported."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.reasons: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if str(record.msg).startswith("Could not fetch") and isinstance(record.args, tuple):
-            self.reasons.append(": ".join(without_objects(item) for item in record.args))
+        template, values = str(record.msg), record.args
+        if not isinstance(values, tuple):
+            return
+        if template.startswith("Could not fetch"):
+            page, reason = values
+            self.reasons.append(f"{page}: {plain_words(reason)}")
+        elif template.startswith("Retrying"):
+            _, reason, _ = values
+            report("retry", reason=plain_words(reason))
 
-
-def without_objects(text: object) -> str:
-    """Errors of urllib3 name the object they happened to, which says nothing to a person."""
-    return re.sub(r"<[^<>]+ object at 0x[0-9a-f]+>(: )?", "", str(text))
+    def listen_to(self, *names: str) -> None:
+        for name in names:
+            log = logging.getLogger(name)
+            log.setLevel(logging.DEBUG)
+            log.addHandler(self)
+            log.propagate = False
 
 
 class Transfer:
@@ -105,7 +117,7 @@ class Transfer:
                 self._link.url_without_fragment, headers=headers, stream=True
             )
         except self._network_errors as error:
-            raise Broken(without_objects(error)) from error
+            raise Broken(plain_words(error)) from error
         with response:
             self._copy(self._body(response), have=self._accepted_offset(response, have))
 
@@ -126,9 +138,9 @@ class Transfer:
             self._part.unlink()
             raise Broken(f"the server can't go on at byte {have}")
         if status in TRANSIENT_STATUS:
-            raise Broken(f"the server answered with status {status}")
+            raise Broken(status_words(status))
         hint = " (pip has no valid credentials for it)" if status in (401, 403, 407) else ""
-        raise Hopeless(f"{self._host} answered with status {status}{hint}")
+        raise Hopeless(f"{self._host}: {status_words(status)}{hint}")
 
     def _expect_size(self, size: int) -> None:
         if size != self._size:
@@ -142,7 +154,7 @@ class Transfer:
             # Undecoded: the digest is of the file as it is, whatever a server wraps around it.
             yield from response.raw.stream(CHUNK_BYTES, decode_content=False)
         except self._network_errors as error:
-            raise Broken(without_objects(error)) from error
+            raise Broken(plain_words(error)) from error
 
     def _copy(self, chunks: Iterator[bytes], *, have: int) -> None:
         report("start", host=self._host, at=have)
@@ -161,11 +173,8 @@ class Transfer:
 
 def find_link(command: Any, options: Any, *, package: str, version: str) -> Any:
     """The wheel's link on the first of pip's sources that has it."""
-    skipped = SkippedPages()
-    collector_log = logging.getLogger("pip._internal.index.collector")
-    collector_log.setLevel(logging.DEBUG)
-    collector_log.addHandler(skipped)
-    collector_log.propagate = False
+    trouble = NetworkTrouble()
+    trouble.listen_to("pip._internal.index.collector", "pip._vendor.urllib3.connectionpool")
     session = command.get_default_session(options)
     finder = command._build_package_finder(options=options, session=session)
     specifiers = importlib.import_module("pip._vendor.packaging.specifiers")
@@ -173,7 +182,7 @@ def find_link(command: Any, options: Any, *, package: str, version: str) -> Any:
         package, specifier=specifiers.SpecifierSet(f"=={version}")
     ).best_candidate
     if candidate is None:
-        reasons = "; ".join(skipped.reasons)
+        reasons = "; ".join(trouble.reasons)
         raise Hopeless(reasons or "none of the places where pip looks for packages has it")
     return candidate.link
 
@@ -195,7 +204,7 @@ def main(arguments: list[str]) -> int:
     except BrokenPipeError:
         return 1  # nobody reads the reports any more
     except OSError as error:  # the disk's; the network's are Broken or Hopeless by now
-        report("failed", reason=str(error))
+        report("failed", reason=plain_words(error))
         return 1
     except KeyboardInterrupt:
         return 130

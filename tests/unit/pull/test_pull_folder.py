@@ -107,6 +107,8 @@ def test_config(convert: Any, tiny_file: TinyFile) -> None:
         "bos_token_id": 1,
         "eos_token_id": 2,
         "pad_token_id": 2,
+        "do_sample": True,
+        "temperature": 0.5,
     }
     assert {path.name for path in folder.iterdir()} == {
         *NEEDED_FILES,

@@ -136,6 +136,7 @@ def tiny_model(wheel: Path) -> EmbeddedModel:
         gguf_member=member.filename,
         gguf_bytes=member.file_size,
         folder_bytes={"4bit": 1_000_000, "float32": 1_000_000},
+        sampling={"do_sample": True, "temperature": 0.5},
         licence="Apache-2.0",
         origin="https://example.org/tiny",
         remark="A tiny model for tests.",

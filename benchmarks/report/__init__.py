@@ -1,0 +1,1 @@
+"""What a run of the suite leaves behind: a table, a JSON file, plots."""
