@@ -6,11 +6,14 @@ The device thread posts a whole step's news for all requests in one wake-up of t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
-from maxi_mlx.core.errors import MaxiError
+from maxi_mlx.core.errors import EngineFailed, MaxiError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,11 @@ class Mailbox:
         self._news.clear()
         return news
 
+    def lose(self, error: MaxiError) -> None:
+        """News was lost; what is taken next is that the request can't go on."""
+        self._news.append(FaultNews(error))
+        self._arrived.set()
+
     def put(self, news: News) -> None:
         self._news.append(news)
         self._arrived.set()
@@ -78,6 +86,11 @@ Outbox = list[tuple[Mailbox, News]]
 
 
 def deliver(outbox: Outbox) -> None:
-    """Runs on the loop: hands a step's news out."""
+    """Runs on the loop: hands a turn's news out. What one mailbox does not take costs its own
+    request, not those behind it."""
     for mailbox, news in outbox:
-        mailbox.put(news)
+        try:
+            mailbox.put(news)
+        except Exception as error:
+            logger.exception("news could not be delivered")
+            mailbox.lose(EngineFailed(f"The answer could not be delivered: {error}"))

@@ -284,7 +284,7 @@ class Scheduler:
             except Exception as error:
                 self._step_failed(batch, error, outbox)
                 continue
-            leaving = {token.row for token in tokens if self._post_token(token, outbox)}
+            leaving = {token.row for token in tokens if self._take_token(token, outbox)}
             self._leave(batch, leaving, outbox)
         self._num_steps += 1
         if self._num_steps % _STEPS_PER_CLEAR == 0:
@@ -309,6 +309,17 @@ class Scheduler:
             self._waiting.put_back(resume(row))
             if not self._batches:
                 return
+
+    def _take_token(self, token: StepToken, outbox: Outbox) -> bool:
+        """Says whether the token's row is done, and be it that taking it failed."""
+        try:
+            return self._post_token(token, outbox)
+        except Exception as error:
+            logger.exception("%s: a token could not be taken", token.row.request_id)
+            self.fault = f"{type(error).__name__}: {error}"
+            message = f"The engine failed: {error}"
+            self._fail([token.row], lambda: EngineFailed(message), outbox)
+            return True
 
     def _post_token(self, token: StepToken, outbox: Outbox) -> bool:
         """Sends a token on its way; says whether its row is done."""
