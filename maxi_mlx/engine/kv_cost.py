@@ -37,6 +37,20 @@ class KVCost:
         """One row of so many tokens."""
         return sum(part.cost(num_tokens) for part in self.parts)
 
+    def padding_bytes(self, lengths: Sequence[int]) -> int:
+        """What such a batch holds of nothing, since every row is as long as the longest."""
+        return self.batch_bytes(lengths) - sum(map(self.row_bytes, lengths))
+
+    def batches_bytes(self, lengths: Sequence[int], *, most_padding_bytes: int) -> int:
+        """Rows in as few batches as keep the padding of each within bounds."""
+        total, batch = 0, list[int]()
+        for length in sorted(lengths):
+            if self.padding_bytes([*batch, length]) > most_padding_bytes:
+                total += self.batch_bytes(batch)
+                batch = []
+            batch.append(length)
+        return total + self.batch_bytes(batch)
+
     def batch_bytes(self, lengths: Sequence[int]) -> int:
         """Rows that decode together: every one is as long as the longest."""
         return len(lengths) * self.row_bytes(max(lengths, default=0))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
@@ -145,14 +145,16 @@ class Scheduler:
         return self._fits(newcomers=job.rows)
 
     def _fits(self, *, newcomers: list[Row]) -> bool:
-        """Whether all rows may grow for a while yet. A batch is as long as its longest row."""
+        """Whether all rows may grow for a while yet."""
         rows = [row for batch in self._batches for row in batch.rows]
         rows += [row for job in self._reading for row in job.rows]
         lengths = [
             len(row.token_ids) + min(row.num_tokens_left, _GROWTH_TOKENS)
             for row in (*rows, *newcomers)
         ]
-        needed_bytes = self.model.kv_cost.batch_bytes(lengths)
+        needed_bytes = self.model.kv_cost.batches_bytes(
+            lengths, most_padding_bytes=self.model.entry.weight_bytes
+        )
         return needed_bytes <= self._memory_left_bytes() + self.kv_cache_bytes
 
     # -- reading prompts ---------------------------------------------------------------------
@@ -246,7 +248,8 @@ class Scheduler:
         self._fail(job.rows, lambda: EngineFailed(message), outbox)
 
     def _start_rows(self, jobs: list[PromptJob]) -> None:
-        """Lets the rows of prompts that are read decode, in one batch where that is possible."""
+        """Lets the rows of prompts that are read decode, together where that is possible and
+        costs less than a pass of their own."""
         together: list[Newcomer] = []
         for job in jobs:
             for row in job.rows:
@@ -254,13 +257,30 @@ class Scheduler:
                     together.append(Newcomer(row, job.cache))
                 else:
                     self._start_batch([Newcomer(row, copy_cache(job.cache))])
-        if not together:
-            return
+        together.sort(key=lambda newcomer: len(newcomer.row.token_ids))
         shared = [batch for batch in self._batches if self._is_shared(batch)]
-        if shared:
-            shared[0].join(together, vocabulary_size=self.model.vocabulary_size)
-        else:
-            self._start_batch(together)
+        for batch in shared:
+            fitting = self._fitting(together, beside=batch.rows)
+            if fitting:
+                batch.join(fitting, vocabulary_size=self.model.vocabulary_size)
+            together = [newcomer for newcomer in together if newcomer not in fitting]
+        while together:
+            fitting = self._fitting(together, beside=())
+            self._start_batch(fitting)
+            together = [newcomer for newcomer in together if newcomer not in fitting]
+
+    def _fitting(self, newcomers: Sequence[Newcomer], *, beside: Sequence[Row]) -> list[Newcomer]:
+        """Those of them that may share a batch with these rows. A batch is as long as its longest
+        row: once its padding outweighs the model's weights, two batches read less memory a step,
+        though each of them reads the weights."""
+        lengths = [len(row.token_ids) for row in beside]
+        fitting = []
+        for newcomer in newcomers:
+            more = [*lengths, len(newcomer.row.token_ids)]
+            if self.model.kv_cost.padding_bytes(more) <= self.model.entry.weight_bytes:
+                fitting.append(newcomer)
+                lengths = more
+        return fitting
 
     def _start_batch(self, newcomers: list[Newcomer]) -> None:
         batch = DecodeBatch(self.model.model)

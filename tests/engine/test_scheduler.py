@@ -308,6 +308,27 @@ def test_rows_that_outgrow_the_memory_take_turns_and_lose_nothing(
         assert desk.tokens(row) == single.tokens(own)
 
 
+def test_long_and_short_rows_decode_apart_where_padding_would_outweigh_the_weights(
+    load_tiny: LoadTiny,
+) -> None:
+    model = load_tiny("llama")
+    # Weights as heavy as the padding of one short row beside a row of 400 tokens.
+    one_padding = model.kv_cost.padding_bytes([10, 400])
+    light = replace(model, entry=replace(model.entry, weight_bytes=one_padding))
+    lengths = (10, 400, 12, 11, 390, 13)
+    prompts = [prompt_of(length, length) for length in lengths]
+    desk = Desk(light, replace(BALANCED, decode_share=1e-6))
+    rows = [desk.submit(prompt, max_tokens=30)[0] for prompt in prompts]
+    sizes = set()
+    while desk.scheduler.has_work:
+        desk.step()
+        sizes.add(tuple(sorted(len(batch) for batch in desk.scheduler._batches)))
+    assert (2, 4) in sizes or (3, 3) in sizes
+    assert not any(len(size) > 2 for size in sizes)
+    for row, prompt in zip(rows, prompts, strict=True):
+        assert desk.tokens(row) == alone(model, prompt, 30)
+
+
 def test_one_request_of_many_prompts_does_not_starve_another(load_tiny: LoadTiny) -> None:
     desk = Desk(load_tiny("llama"), replace(BALANCED, max_running_rows=2))
     box = object()
