@@ -1,11 +1,12 @@
-# serve   make the environment, install, fetch a small model where there is none, and serve
+# serve   make the environment, install, fetch a small model (93 MB) where there is none, and serve
 # test    lint, then every test
 # lint    ruff, mypy and import-linter alone
-# bench   tokens a second against in-process mlx-lm
+# bench   all that is promised of the speed, beside mlx-lm and mlx_lm.server: a table, JSON and
+#         plots in benchmarks/results (ARGS=--quick for a short form)
 # clean   remove the environment
 #
 # ARGS are for the program (make serve ARGS="--port 8080"), PYTEST_ARGS for pytest. PYTHON names an
-# interpreter of 3.11 or newer, EXTRA the library for MLX on Linux: cpu (the default) or cuda13.
+# interpreter of 3.11 or newer, EXTRA the library for MLX on Linux: cpu (the default), cuda13 or cuda12.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,10 +22,12 @@ PYTHON := $(shell for name in $(NEWEST_FIRST); do \
 
 comma := ,
 DEV_EXTRAS := $(if $(EXTRA),$(EXTRA)$(comma))dev
+BENCH_EXTRAS := $(if $(EXTRA),$(EXTRA)$(comma))bench
 
 # A stamp is as old as the install it stands for, and is named for its library.
 INSTALLED := $(VENV)/installed-$(or $(EXTRA),mac)
 INSTALLED_DEV := $(INSTALLED)-dev
+INSTALLED_BENCH := $(INSTALLED)-bench
 
 .PHONY: serve test lint bench install install-dev clean
 .DEFAULT_GOAL := serve
@@ -41,8 +44,8 @@ lint: $(INSTALLED_DEV)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(INSTALLED)
-	$(BIN)/python benchmarks/tokens_per_second.py $(ARGS)
+bench: $(INSTALLED_BENCH)
+	$(BIN)/python benchmarks/suite.py $(ARGS)
 
 install: $(INSTALLED)
 install-dev: $(INSTALLED_DEV)
@@ -69,4 +72,9 @@ $(INSTALLED): pyproject.toml | $(BIN)/python
 $(INSTALLED_DEV): pyproject.toml | $(BIN)/python
 	$(remove-other-library)
 	$(PIP) install -e '.[$(DEV_EXTRAS)]'
+	@touch $(INSTALLED) $@
+
+$(INSTALLED_BENCH): pyproject.toml | $(BIN)/python
+	$(remove-other-library)
+	$(PIP) install -e '.[$(BENCH_EXTRAS)]'
 	@touch $(INSTALLED) $@

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from measuring.arguments import model_folder
+from measuring.failure import MeasurementFailed
 from measuring.in_process import InProcess
 from measuring.machine import describe_machine, load_averages, machine_line
 from measuring.models import BenchModel, build_tiny, endless_copy, smollm2_folder
@@ -76,7 +77,12 @@ async def measure(model: BenchModel, rows: Sequence[str], sizes: Sizes) -> list[
         results = []
         for row in rows:
             print(f"{model.name}: {row} …", file=sys.stderr, flush=True)
-            results.append(await ROWS[row](Bench(model, sizes, in_process)))
+            try:
+                result = await ROWS[row](Bench(model, sizes, in_process))
+            except MeasurementFailed as failure:  # the other rows took their time already
+                print(failure, file=sys.stderr, flush=True)
+                result = RowResult(row=row, model=model.name, strategy="", fault=str(failure))
+            results.append(result)
         return results
     finally:
         in_process.close()
@@ -122,12 +128,12 @@ def save(run: Run, out: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """A target that is not met is a finding, not a failure."""
+    """A target that is not met is a finding, not a failure; a row that broke off is one."""
     options = parse(arguments)
     run = run_suite(options)
     print(table(run))
     save(run, options.out)
-    return 0
+    return 1 if any(result.fault is not None for result in run.results) else 0
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from measuring.bare_loop import generate_bare
 from measuring.speed import Speed
 
 CUT_TRIES = 16
@@ -28,10 +29,14 @@ class InProcess:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="in-process")
         self._model, self._tokenizer = self._thread.submit(_load, folder).result()
 
-    async def measure(self, prompts: Sequence[str], *, max_tokens: int) -> Speed:
-        """As many at once as there are prompts. Nothing else should run in this process: its
-        processor time is taken for this work's."""
+    async def measure(
+        self, prompts: Sequence[str], *, max_tokens: int, is_bare: bool = False
+    ) -> Speed:
+        """As many at once as there are prompts; with ``is_bare``, without mlx-lm's generators.
+        Nothing else should run in this process: its processor time is taken for this work's."""
         work = _generate_one if len(prompts) == 1 else _generate_many
+        if is_bare:
+            work = generate_bare
         began_s = time.process_time()
         speed = await asyncio.get_running_loop().run_in_executor(
             self._thread, lambda: work(self._model, self._tokenizer, prompts, max_tokens)

@@ -18,7 +18,9 @@ from pathlib import Path
 
 import aiohttp
 
-START_S = 60.0
+from measuring.failure import MeasurementFailed
+
+START_S = 300.0  # a large model takes minutes to load
 STOP_S = 15.0
 LAUNCHER = Path(__file__).with_name("mlx_lm_server.py")
 
@@ -73,22 +75,25 @@ async def _running(name: str, arguments: Sequence[str], *, port: int) -> AsyncIt
             if not await _answers(process, port):
                 log.seek(0)
                 words = log.read().decode(errors="replace").strip()
-                raise SystemExit(f"{name} did not start:\n{words}")
+                raise MeasurementFailed(f"{name} did not start:\n{words}")
             yield process.pid
         finally:
             await _stop(process)
 
 
 async def _answers(process: asyncio.subprocess.Process, port: int) -> bool:
-    """Whether /health answers before the process ends or the time is over."""
+    """Whether /health says that all is well, the model loaded, before the process ends or the time
+    is over."""
     deadline = time.monotonic() + START_S
     async with aiohttp.ClientSession() as session:
         while process.returncode is None and time.monotonic() < deadline:
             try:
-                async with session.get(f"http://127.0.0.1:{port}/health"):
-                    return True
+                async with session.get(f"http://127.0.0.1:{port}/health") as response:
+                    if (await response.json())["status"] == "ok":
+                        return True
             except aiohttp.ClientConnectionError:
-                await asyncio.sleep(0.1)
+                pass  # it does not listen yet
+            await asyncio.sleep(0.1)
     return False
 
 

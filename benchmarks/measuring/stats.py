@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import aiohttp
 import msgspec
 
+from measuring.failure import MeasurementFailed
 from measuring.server import Running
 
 SETTLE_S = 30.0
@@ -51,4 +52,4 @@ async def settled(server: Running) -> Stats:
                 return stats
             last = stats
             await asyncio.sleep(PAUSE_S)
-    raise SystemExit(f"{server.name} does not come to rest: {last}")
+    raise MeasurementFailed(f"{server.name} does not come to rest: {last}")

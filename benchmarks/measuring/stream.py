@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from measuring.client import Reply
+from measuring.failure import MeasurementFailed
 from measuring.response import read_response
 from measuring.server import Running
 
@@ -103,12 +104,12 @@ async def begin(server: Running, body: Mapping[str, Any], *, path: str = "comple
 async def ask_all(
     server: Running, bodies: Sequence[Mapping[str, Any]], *, timeout_s: float
 ) -> list[Reply]:
-    """All at once. Raises SystemExit where one fails: a round with fewer rows says nothing."""
+    """All at once. Raises where one fails: a round with fewer rows says nothing."""
     exchanges = await asyncio.gather(*(begin(server, body) for body in bodies))
     replies = [await exchange.reply(timeout_s) for exchange in exchanges]
     errors = {reply.error: reply.detail for reply in replies if reply.error is not None}
     if errors:
-        raise SystemExit(f"{server.name} failed: {errors}")
+        raise MeasurementFailed(f"{server.name} failed: {errors}")
     return replies
 
 

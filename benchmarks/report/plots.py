@@ -25,7 +25,7 @@ def write_plots(run: Run, folder: Path) -> list[Path]:
     mpl.use("agg")  # no window
     written = []
     for model in dict.fromkeys(result.model for result in run.results):
-        results = {result.row: result for result in run.results if result.model == model}
+        results = {r.row: r for r in run.results if r.model == model and r.fault is None}
         drawings = {"targets": _draw_targets, "speeds": _draw_speeds, "stall": _draw_stall}
         for name, draw in drawings.items():
             figure = draw(results)
@@ -47,9 +47,11 @@ def _caption(run: Run) -> str:
 
 def _new(title: str, *, num_axes: int = 1, height: float = 4.0) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(9, height), layout="constrained")
-    figure.get_layout_engine().set(rect=(0, 0.03, 1, 0.97))
+    # Room below for the caption.
+    layout = ConstrainedLayoutEngine(rect=(0, 0.03, 1, 0.97))
+    figure = Figure(figsize=(9, height), layout=layout)
     figure.suptitle(title)
     return figure, figure.subplots(1, num_axes, squeeze=False)[0]
 
@@ -57,6 +59,8 @@ def _new(title: str, *, num_axes: int = 1, height: float = 4.0) -> tuple[Any, An
 def _draw_targets(results: Mapping[str, RowResult]) -> Any:
     """Each figure by its target, on a scale on which right of 1 is better, whatever the sense."""
     figures = [f for result in results.values() for f in result.figures if f.target is not None]
+    if not figures:
+        return None
     picture, (axes,) = _new("how far from its target", height=1.2 + 0.45 * len(figures))
     for place, figure in enumerate(reversed(figures)):
         assert figure.target is not None

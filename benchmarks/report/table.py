@@ -23,6 +23,8 @@ def table(run: Run) -> str:
     for model in dict.fromkeys(result.model for result in run.results):
         results = [result for result in run.results if result.model == model]
         lines += ["", f"{model}, {run.sizes[model].num_runs} runs", *_lines(results)]
+        # Of a server that fell, the last line says why.
+        lines += [f"{r.row} broke off: {r.fault.splitlines()[-1]}" for r in results if r.fault]
     return "\n".join([*lines, "", CONDITIONS])
 
 

@@ -24,6 +24,7 @@ DEFAULT_STRATEGY = "balanced"
 OURS = "maxi-mlx"
 THEIRS = "mlx_lm.server"
 IN_PROCESS = "in-process"
+BARE = "bare loop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,9 @@ class Bench:
         return self.in_process.cut(text, num_tokens)
 
 
-def in_process_rounds(bench: Bench, *, max_tokens: int) -> Contender[Speed]:
+def in_process_rounds(bench: Bench, *, max_tokens: int, is_bare: bool = False) -> Contender[Speed]:
     async def measure_round(prompts: Sequence[str]) -> Speed:
-        return await bench.in_process.measure(prompts, max_tokens=max_tokens)
+        return await bench.in_process.measure(prompts, max_tokens=max_tokens, is_bare=is_bare)
 
     return measure_round
 

@@ -50,13 +50,15 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``raw`` is what the figures were made from, for the JSON file and the plots."""
+    """``raw`` is what the figures were made from, for the JSON file and the plots. With a
+    ``fault`` there are none."""
 
     row: str
     model: str
     strategy: str
-    figures: Sequence[Figure]
-    raw: Mapping[str, Any]
+    figures: Sequence[Figure] = ()
+    raw: Mapping[str, Any] = {}
+    fault: str | None = None
 
 
 def median(values: Sequence[float]) -> float:

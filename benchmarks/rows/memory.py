@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from measuring.failure import MeasurementFailed
 from measuring.server import Running
 from measuring.stats import Stats, settled
 from measuring.stream import begin, completion_body
@@ -108,7 +109,7 @@ def _settings(chance: random.Random) -> dict[str, Any]:
 
 
 async def _send(server: Running, requests: list[Asked]) -> None:
-    """A dozen on their way at a time. Raises SystemExit where one that stays fails."""
+    """A dozen on their way at a time. Raises where one that stays fails."""
     waiting = iter(requests)
 
     async def client() -> None:
@@ -126,4 +127,4 @@ async def _ask(server: Running, request: Asked) -> None:
         return
     reply = await exchange.reply(ROUND_TIMEOUT_S)
     if reply.error is not None:
-        raise SystemExit(f"{server.name} failed: {reply.error} {reply.detail}\n{request.body}")
+        raise MeasurementFailed(f"{reply.error} {reply.detail} for {request.body}")

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Sequence
 
 import msgspec
+from measuring.failure import MeasurementFailed
 from measuring.server import Running
 from measuring.stream import ask_all, begin, completion_body
 
@@ -105,7 +106,7 @@ async def _run(bench: Bench, server: Running, index: int, *, num_tokens: int) ->
     beside_s, (sent_s, ended_s) = await _ask(server, beside)
     await stream.wait_for_pieces(stream.num_pieces + FIRST_PIECES)
     if stream.is_over:
-        raise SystemExit(f"{server.name}: the stream ended before the prompt beside it was read")
+        raise MeasurementFailed(f"{server.name}: the stream ended before the prompt was read")
     stream.leave()
     if not index % 2:
         await asyncio.sleep(0.5)  # until the stream has left
@@ -124,7 +125,7 @@ async def _ask(server: Running, prompt: str) -> tuple[float, tuple[float, float]
     body = completion_body(server, prompt, max_tokens=PROMPT_ANSWER_TOKENS)
     (reply,) = await ask_all(server, [body], timeout_s=ROUND_TIMEOUT_S)
     if reply.first_token_s is None:
-        raise SystemExit(f"{server.name}: no text came for a prompt")
+        raise MeasurementFailed(f"{server.name}: no text came for a prompt")
     return reply.first_token_s, (reply.begun_s, reply.ended_s)
 
 

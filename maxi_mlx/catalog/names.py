@@ -113,13 +113,22 @@ class NameIndex:
         return None
 
     def nearest(self, name: str) -> list[str]:
-        """Up to three ids that a client may have meant, best first."""
-        wanted = _fold(name[:MAX_NAME_LENGTH].strip().rstrip("/")).removesuffix(_LATEST)
-        wanted = wanted.rpartition("/")[2] or wanted
-        scores = [(_likeness(wanted, _fold(id)), id) for id in self._servable_ids or self._ids]
-        ordered = sorted((-score, id) for score, id in scores)[:_NUM_NEAREST]
-        near = [id for score, id in ordered if -score >= _NEAR_ENOUGH]
-        return near or [id for _, id in ordered]
+        """Up to three ids that a client may have meant, best first; some even where none is near,
+        so that an error shows what there is."""
+        ids = self._servable_ids or self._ids
+        return near(name, ids) or [id for _, id in _by_likeness(name, ids)]
+
+
+def near(name: str, ids: Iterable[str]) -> list[str]:
+    """Up to three of ``ids`` that look like ``name``, best first; none where none does."""
+    return [id for likeness, id in _by_likeness(name, ids) if likeness >= _NEAR_ENOUGH]
+
+
+def _by_likeness(name: str, ids: Iterable[str]) -> list[tuple[float, str]]:
+    wanted = _fold(name[:MAX_NAME_LENGTH].strip().rstrip("/")).removesuffix(_LATEST)
+    wanted = wanted.rpartition("/")[2] or wanted
+    scores = sorted((-_likeness(wanted, _fold(id)), id) for id in ids)
+    return [(-score, id) for score, id in scores[:_NUM_NEAREST]]
 
 
 def _likeness(wanted: str, id: str) -> float:

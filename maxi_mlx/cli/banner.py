@@ -14,6 +14,7 @@ from maxi_mlx.cli.terminal import Paint, columns, size_text
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.device import DeviceInfo
+from maxi_mlx.server.origins import UNSPECIFIED
 
 MAX_MODELS_SHOWN = 10
 NO_MODEL = "none yet; `maxi-mlx pull smollm2` fetches a small one, and it appears here at once"
@@ -30,7 +31,8 @@ def banner(
     """The whole text, ending with a new line."""
     servable = [entry for entry in entries if entry.problem is None]
     title = paint(f"maxi-mlx {maxi_mlx.__version__}", bold=True)
-    lines = [f"{title} at {paint(address, 'cyan', bold=True)}", ""]
+    everywhere = " and on this machine's network addresses" if _is_everywhere(settings) else ""
+    lines = [f"{title} at {paint(address, 'cyan', bold=True)}{everywhere}", ""]
     lines += _labelled("Models", _models(servable, num_others=len(entries) - len(servable)), paint)
     lines += _labelled("Runs on", [_machine(info)], paint)
     if info.advice:
@@ -42,7 +44,7 @@ def banner(
 
 
 def curl_line(address: str, model: str, *, settings: Settings) -> str:
-    """A command that works as pasted; a key is named by its variable, so that no log has it."""
+    """A command that works as pasted, but for a key, which no log should have."""
     message = {"role": "user", "content": "What is the capital of France?"}
     # Bounded and greedy, as a very small model can go on and on.
     request = {"model": model, "messages": [message], "max_tokens": 50, "temperature": 0}
@@ -52,8 +54,18 @@ def curl_line(address: str, model: str, *, settings: Settings) -> str:
         words.append("-k")
     line = shlex.join(words)
     if settings.api_keys:
-        line += ' -H "Authorization: Bearer $MAXI_MLX_API_KEY"'
+        line += f' -H "Authorization: Bearer {_key_word(settings)}"'
     return f"{line} -d {shlex.quote(body)}"
+
+
+def _key_word(settings: Settings) -> str:
+    """What stands for the key: the variable, where that holds this one key and nothing else."""
+    is_variable = settings.sources.get("api_keys") == "environment MAXI_MLX_API_KEY"
+    return "$MAXI_MLX_API_KEY" if is_variable and len(settings.api_keys) == 1 else "KEY"
+
+
+def _is_everywhere(settings: Settings) -> bool:
+    return settings.host in UNSPECIFIED
 
 
 def exposure_warning(settings: Settings, *, is_loopback: bool) -> str | None:
@@ -88,7 +100,7 @@ def _machine(info: DeviceInfo) -> str:
     name = {"metal": "Metal", "cuda": "CUDA", "cpu": "the CPU"}[info.backend]
     parts = [info.name, size_text(info.memory_bytes), f"MLX {info.mlx_version}"]
     if info.blas:
-        parts.append(info.blas)
+        parts.append(info.blas.partition(",")[0])  # its threads are for `doctor`
     return f"{name} ({', '.join(parts)})"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import platform
@@ -23,6 +22,7 @@ from maxi_mlx.cli.terminal import size_text
 from maxi_mlx.core.errors import MaxiError
 from maxi_mlx.core.settings import Backend, Settings
 from maxi_mlx.engine import blas, device, installation
+from maxi_mlx.server.address import served_at
 
 State = Literal["ok", "warning", "fault"]
 
@@ -39,6 +39,14 @@ class Check:
     state: State
     finding: str
     remedy: str | None = None
+
+
+def refusal(name: str, message: str) -> Check:
+    """A fault out of an error's message, whose last part says what to do."""
+    finding, separator, remedy = message.rpartition("; ")
+    if not separator:
+        return Check(name, "fault", message)
+    return Check(name, "fault", finding, remedy.removeprefix("run: "))
 
 
 def machine_checks(backend: Backend) -> list[Check]:
@@ -135,7 +143,7 @@ def _crashed(code: int, stderr: str) -> Check:
 
 def _device_findings(probe: dict[str, Any]) -> list[Check]:
     if "error" in probe:
-        return [Check("device", "fault", probe["error"])]
+        return [refusal("device", probe["error"])]
     info, matmul = probe["device"], probe["matmul"]
     total, available = size_text(info["memory_bytes"]), size_text(probe["available_bytes"])
     checks = [
@@ -143,7 +151,10 @@ def _device_findings(probe: dict[str, Any]) -> list[Check]:
         Check("memory", "ok", f"{total}, {available} of it free"),
     ]
     if info["backend"] == "cpu":
-        checks.append(_blas_check(info["blas"], info["advice"]))
+        checks.append(_blas_check(info["blas"]))
+    for advice in info["advice"]:
+        finding, _, command = advice.partition(": ")
+        checks.append(Check("speed", "warning", finding, command))
     took = f"1024 x 1024 in {matmul['seconds'] * 1000:.1f} ms"
     if matmul["is_right"]:
         checks.append(Check("matmul", "ok", f"{took}, result right"))
@@ -153,10 +164,11 @@ def _device_findings(probe: dict[str, Any]) -> list[Check]:
     return checks
 
 
-def _blas_check(name: str | None, advice: Sequence[str]) -> Check:
+def _blas_check(name: str | None) -> Check:
     if name is None:
-        return Check("BLAS", "warning", "MLX's own, which is slow", "; ".join(advice) or None)
-    return Check("BLAS", "warning" if advice else "ok", name, "; ".join(advice) or None)
+        return Check("BLAS", "ok", "MLX's own")
+    why = ", as more are slower beside other work" if name.endswith(" 1 thread") else ""
+    return Check("BLAS", "ok", f"{name}{why}")
 
 
 def compiler_checks() -> list[Check]:
@@ -197,6 +209,8 @@ def model_checks(settings: Settings) -> list[Check]:
 def disk_check() -> Check:
     folder = home_models_dir()
     existing = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+    if not os.path.isdir(existing):
+        return Check("disk", "fault", f"{existing} is not a folder", "set MAXI_MLX_HOME to one")
     free_bytes = shutil.disk_usage(existing).free
     finding = f"{size_text(free_bytes)} free for models in {folder}"
     if not os.access(existing, os.W_OK):
@@ -215,23 +229,11 @@ def port_check(host: str, port: int) -> Check:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address[4])
     except OSError as error:
-        if is_maxi_mlx(host, port):
-            return Check(name, "ok", "maxi-mlx is serving there")
+        if served := served_at(host, port):
+            return Check(name, "ok", f"maxi-mlx is serving at {served}")
         remedy = f"stop what uses it (Ollama has 11434 too), or serve on --port {port + 1}"
         return Check(name, "fault", f"can't be taken on {host}: {error.strerror}", remedy)
     return Check(name, "ok", f"free on {host}")
-
-
-def is_maxi_mlx(host: str, port: int) -> bool:
-    """Whether the program that has the port answers as we do."""
-    connection = http.client.HTTPConnection(host, port, timeout=1)
-    try:
-        connection.request("GET", "/")
-        return connection.getresponse().read(64).startswith(b"maxi-mlx ")
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def config_file_check(settings: Settings) -> Check | None:

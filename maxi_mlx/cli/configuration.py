@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
@@ -27,6 +27,7 @@ from maxi_mlx.core.settings import (
 )
 
 PREFIX = "MAXI_MLX_"
+NEAR_ENOUGH = 0.7  # for a guess at what was meant: 1 is the same word
 # Variables with our prefix that are no settings.
 _OTHER_VARIABLES = ("MAXI_MLX_CONFIG", "MAXI_MLX_HOME")
 
@@ -50,7 +51,7 @@ class Parameter:
 
     @property
     def variable(self) -> str:
-        return PREFIX + self.name.upper()
+        return _variable(self.name)
 
 
 PARAMETERS = (
@@ -155,7 +156,7 @@ def unknown_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Sentences on variables that look like ours and are not."""
     known = {parameter.variable for parameter in PARAMETERS} | set(_OTHER_VARIABLES)
     return tuple(
-        f"environment {name} is no setting{_nearest(name, known)}"
+        f"environment {name} is no setting{_meant(name.removeprefix(PREFIX), spell=_variable)}"
         for name in sorted(environ)
         if name.startswith(PREFIX) and name not in known
     )
@@ -246,17 +247,16 @@ def _read_file(config: Path | None, default: Path) -> tuple[dict[str, Any], Path
     except ValueError as error:  # not TOML, or not UTF-8
         raise SetupError(f"file {file} is not TOML: {error}") from None
     names = {parameter.name for parameter in PARAMETERS}
-    full = names | {f"scheduler.{name}" for name in SCHEDULER}
     for key in table:
         if key not in names | {"scheduler"}:
-            raise SetupError(f"file {file}: unknown key '{key}'{_nearest(key, full)}")
+            raise SetupError(f"file {file}: unknown key '{key}'{_meant(key) or _known()}")
     inner = table.get("scheduler", {})
     if not isinstance(inner, dict):
         raise SetupError(f"file {file}: scheduler is not a table; write [scheduler]")
     for key in inner:
         if key not in SCHEDULER:
-            name = f"scheduler.{key}"
-            raise SetupError(f"file {file}: unknown key '{name}'{_nearest(name, full)}")
+            words = _meant(key) or _known()
+            raise SetupError(f"file {file}: unknown key 'scheduler.{key}'{words}")
     return table, file.absolute()
 
 
@@ -281,17 +281,42 @@ def _scheduler(
     return SchedulerSettings(**values)
 
 
-def _nearest(name: str, known: set[str]) -> str:
+def file_only(name: str) -> str:
+    """What to say of a name of the scheduler's where it is given by flag or environment."""
+    return f"{name} is set in the file alone, under [scheduler]"
+
+
+def _meant(name: str, *, spell: Callable[[str], str] = str) -> str:
+    """What a name that is no setting was meant to be, "" where nothing is near.
+
+    ``spell`` is how a setting is written where the name was found: by default as in the file.
+    """
     import difflib
 
+    wanted = name.lower().replace("-", "_").removeprefix("scheduler_")
+    if wanted == "pull_default":
+        return "; it is a flag alone: `maxi-mlx serve --pull-default`"
     # A key in the wrong table is as near as one misspelt.
-    last_words = {full.rpartition(".")[2]: full for full in known}
-    wanted = name.replace("-", "_")
-    wanted = wanted if wanted in known else wanted.rpartition(".")[2]
-    close = difflib.get_close_matches(wanted, [*last_words, *known], n=1, cutoff=0.5)
+    known = [*(parameter.name for parameter in PARAMETERS), *SCHEDULER]
+    if spell is _variable:
+        known += [other.removeprefix(PREFIX).lower() for other in _OTHER_VARIABLES]
+    close = difflib.get_close_matches(wanted, known, n=1, cutoff=NEAR_ENOUGH)
     if not close:
-        return "; known are " + ", ".join(sorted(known))
-    return f"; did you mean '{last_words.get(close[0], close[0])}'?"
+        return ""
+    if close[0] not in SCHEDULER:
+        return f"; did you mean '{spell(close[0])}'?"
+    if spell is _variable:
+        return f"; {file_only(close[0])}"
+    return f"; did you mean 'scheduler.{close[0]}'?"
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _known() -> str:
+    names = [*(parameter.name for parameter in PARAMETERS), *(f"scheduler.{n}" for n in SCHEDULER)]
+    return "; known are " + ", ".join(sorted(names))
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

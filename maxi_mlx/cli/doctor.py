@@ -25,7 +25,7 @@ MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "fault": ("FAULT"
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, for programs.")
 @click.pass_context
 def doctor(context: click.Context, /, *, as_json: bool, **flags: Any) -> None:
-    """Say what this machine has, and what to do about each fault.
+    """Check this machine, and say what to do about each fault.
 
     The exit code is 1 where something keeps the server from serving.
     """
@@ -45,7 +45,7 @@ def _checks(flags: dict[str, Any]) -> Iterator[Check]:
     try:
         settings = settings_of(flags)
     except SetupError as error:
-        yield Check("configuration", "fault", error.message)
+        yield checkup.refusal("configuration", error.message)
         settings = Settings()
     else:
         configuration = checkup.config_file_check(settings)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from maxi_mlx.catalog.catalog import Catalog
+from maxi_mlx.catalog.names import printable
 from maxi_mlx.catalog.roots import Root, default_roots
 from maxi_mlx.cli.options import check_folders, settings_of, settings_options
 from maxi_mlx.cli.terminal import Paint, columns, size_text
 from maxi_mlx.core.models import ModelEntry
 
-HEADS = ("ID", "KIND", "SIZE", "QUANTISATION", "CONTEXT", "WHERE")
+HEADS = ("ID", "ORG", "KIND", "SIZE", "QUANTIZATION", "CONTEXT", "WHERE")
 
 
 @click.command("list")
@@ -56,24 +58,40 @@ def table(entries: Sequence[ModelEntry], roots: Sequence[Root], *, paint: Paint)
     broken = [entry for entry in entries if entry.problem is not None]
     lines = []
     if servable:
-        heads, *rows = columns([HEADS, *map(_row, servable)])
+        heads, *rows = columns([HEADS, *(_row(entry, roots) for entry in servable)])
         lines += [paint(heads, bold=True), *rows]
     else:
         lines += ["No model that can be served. Looked in:"]
-        lines += [f"  {root.path} ({root.source})" for root in roots]
+        lines += [f"  {_short(root.path)}" for root in roots]
         lines += ["`maxi-mlx pull smollm2` fetches a small one to begin with."]
     if broken:
-        rows = columns([(entry.id, entry.source, entry.problem or "") for entry in broken])
-        lines += ["", paint("Can't be served:", bold=True), *rows]
+        cells = [(entry.id, _where(entry, roots), entry.problem or "") for entry in broken]
+        lines += ["", paint("Can't be served:", bold=True), *columns(cells)]
     return lines
 
 
-def _row(entry: ModelEntry) -> tuple[str, ...]:
+def _row(entry: ModelEntry, roots: Sequence[Root]) -> tuple[str, ...]:
     return (
         entry.id,
+        (entry.org_name or "").partition("/")[0],
         entry.kind,
         size_text(entry.weight_bytes),
         entry.quantization or "none",
         str(entry.context_length or "unknown"),
-        entry.source,
+        _where(entry, roots),
     )
+
+
+def _where(entry: ModelEntry, roots: Sequence[Root]) -> str:
+    """The folder that was looked in, as all kinds of them have one."""
+    for root in roots:
+        if printable(root.source) == entry.source and entry.path.is_relative_to(root.path):
+            return _short(root.path)
+    return entry.source
+
+
+def _short(path: Path) -> str:
+    """``~`` for the home folder, as people write it."""
+    home = Path.home()
+    text = f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    return printable(text)

@@ -26,7 +26,10 @@ COMMANDS = {
     "serve": ("maxi_mlx.cli.serve:serve", "Answer OpenAI's API with the models on this machine."),
     "list": ("maxi_mlx.cli.list:list_models", "Show the models found, and what can't be served."),
     "pull": ("maxi_mlx.cli.pull:pull", "Fetch a small model to begin with."),
-    "doctor": ("maxi_mlx.cli.doctor:doctor", "Say what this machine has, and mend what is wrong."),
+    "doctor": (
+        "maxi_mlx.cli.doctor:doctor",
+        "Check this machine, and say what to do about each fault.",
+    ),
 }
 
 
@@ -106,6 +109,24 @@ def _complain(message: str) -> int:
 
 
 def _usage(error: click.ClickException) -> str:
+    """click's complaint in our own style: no capital, no full stop, one guess where it is near."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f" (see {context.command_path} --help)" if context else ""
-    return f"{error.format_message()}{hint}"
+    if isinstance(error, click.NoSuchOption):
+        return f"no such option '{error.option_name}'{_meant(error)}{hint}"
+    text = error.format_message()
+    return f"{text[:1].lower()}{text[1:].rstrip('.')}{hint}"
+
+
+def _meant(error: click.NoSuchOption) -> str:
+    import difflib
+
+    from maxi_mlx.cli import configuration
+
+    name = error.option_name.lstrip("-").replace("-", "_")
+    if name in configuration.SCHEDULER:
+        return f"; {configuration.file_only(name)}"
+    close = difflib.get_close_matches(
+        error.option_name, error.possibilities or (), n=1, cutoff=configuration.NEAR_ENOUGH
+    )
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -21,8 +21,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _HELP = {
     "host": (
         "ADDRESS",
-        f"Address to listen on ({DEFAULT_HOST}). Others than this machine's own let the network "
-        "in: set an API key.",
+        f"Address to listen on ({DEFAULT_HOST}). Any address but this machine's own lets the "
+        "network in: set an API key.",
     ),
     "port": ("PORT", f"Port to listen on ({DEFAULT_PORT}); 0 takes any free one."),
     "model_dir": ("FOLDER", "Look for models here as well. Can be given several times."),
@@ -83,6 +83,7 @@ def settings_options(*names: str) -> Callable[[Command], Command]:
 
 def settings_of(flags: dict[str, Any]) -> Settings:
     """The settings, of the flags that `settings_options` gave to a command."""
+    check_home()
     flags = dict(flags)
     config = flags.pop("config", None)
     return configuration.load(
@@ -90,6 +91,17 @@ def settings_of(flags: dict[str, Any]) -> Settings:
         config=Path(config).expanduser() if config is not None else None,
         default_config=home_models_dir().parent / "config.toml",
     )
+
+
+def check_home() -> None:
+    """Raise SetupError where something else stands in the place of the project's own folder."""
+    home = home_models_dir().parent
+    if os.path.lexists(home) and not os.path.isdir(home):
+        source = "environment MAXI_MLX_HOME: " if os.environ.get("MAXI_MLX_HOME") else ""
+        raise SetupError(
+            f"{source}{home} is not a folder, and maxi-mlx keeps its models in it; set "
+            "MAXI_MLX_HOME to one"
+        )
 
 
 def check_folders(settings: Settings) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 import click
 
 from maxi_mlx.catalog.catalog import Catalog
+from maxi_mlx.catalog.names import near, printable
 from maxi_mlx.catalog.roots import default_roots
 from maxi_mlx.cli import configuration, logs
 from maxi_mlx.cli.banner import banner, exposure_warning
 from maxi_mlx.cli.options import check_folders, settings_of, settings_options
 from maxi_mlx.cli.terminal import Paint
-from maxi_mlx.core.errors import SetupError
+from maxi_mlx.core.errors import ModelNotFound, SetupError
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine import device
 from maxi_mlx.engine.device import DeviceInfo
@@ -48,8 +49,8 @@ def serve(*, pull_default: bool, **flags: Any) -> None:
     catalog = Catalog(default_roots(settings.model_dirs))
     if pull_default and all(entry.problem for entry in catalog.entries()):
         _pull(DEFAULT_MODEL)
-    for name in filter(None, (settings.model, settings.fallback_model)):
-        _check_model(catalog, name)
+    for field in ("model", "fallback_model"):
+        _check_model(catalog, settings, field=field)
     asyncio.run(_run(settings, catalog))
 
 
@@ -110,15 +111,34 @@ def _exposure_warning(settings: Settings) -> str | None:
     return exposure_warning(settings, is_loopback=is_local_name(settings.host))
 
 
-def _check_model(catalog: Catalog, name: str) -> None:
-    entry = catalog.find(name)
+def _check_model(catalog: Catalog, settings: Settings, *, field: str) -> None:
+    """Raise SetupError, naming what set it, for a model that isn't there or can't be served."""
+    name = getattr(settings, field)
+    if name is None:
+        return
+    place = settings.sources[field]
+    place += f", {field}" if place.startswith("file ") else ""
+    try:
+        entry = catalog.find(name)
+    except ModelNotFound:
+        raise SetupError(f"{place}: {_no_such_model(name, catalog)}") from None
     if entry.problem is not None:
-        raise SetupError(f"the model {entry.id} ({entry.path}) can't be served: {entry.problem}")
+        raise SetupError(f"{place}: {entry.id} ({entry.path}) can't be served: {entry.problem}")
+
+
+def _no_such_model(name: str, catalog: Catalog) -> str:
+    ids = [entry.id for entry in catalog.entries() if entry.problem is None]
+    if not ids:
+        return f"there is no model '{printable(name)}', nor any other; try `maxi-mlx pull smollm2`"
+    meant = " or ".join(f"'{id}'" for id in near(name, ids))
+    guess = f" did you mean {meant}?" if meant else ""
+    return f"there is no model '{printable(name)}';{guess} `maxi-mlx list` shows what there is"
 
 
 def _pull(name: str) -> None:
     """In a process of its own, as what a conversion takes of memory is then given back."""
     click.echo(f"No model on this machine yet: maxi-mlx pull {name}", err=True)
-    result = subprocess.run([sys.executable, "-m", "maxi_mlx", "pull", name], check=False)
+    command = [sys.executable, "-m", "maxi_mlx", "pull", name, "--for-serve"]
+    result = subprocess.run(command, check=False)
     if result.returncode:
         sys.exit(result.returncode)

@@ -15,6 +15,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 MAX_STOP_STRINGS = 64
 MAX_TOP_LOGPROBS = 20
 MAX_CHOICES = 128
+DEFAULT_XTC_THRESHOLD = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,17 @@ class SamplingParams:
     and where it has none, the neutral value named here.
 
     ``repetition_penalty`` covers prompt and answer; ``presence_penalty`` and
-    ``frequency_penalty`` cover the answer alone, as OpenAI defines them.
+    ``frequency_penalty`` cover the answer alone, as OpenAI defines them. XTC ("exclude top
+    choices") acts in ``xtc_probability`` of the steps: of the tokens whose probability is at
+    least ``xtc_threshold``, all but the least likely are left out.
     """
 
     temperature: float | None = None  # neutral: 1.0; 0 is greedy
     top_p: float | None = None  # neutral: 1.0
     top_k: int | None = None  # neutral: 0, off
     min_p: float | None = None  # neutral: 0.0, off
+    xtc_probability: float = 0.0
+    xtc_threshold: float = DEFAULT_XTC_THRESHOLD
     repetition_penalty: float | None = None  # neutral: 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0

@@ -6,7 +6,7 @@ GenerateRequest + token ids ─► PromptJob (one a prompt) ─► Row (one an a
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from maxi_mlx.core.errors import DoesNotFit
@@ -45,24 +45,35 @@ def check_memory(
             )
 
 
-def fill_in_defaults(params: SamplingParams, defaults: Mapping[str, float]) -> RowSampling:
+def fill_in_defaults(params: SamplingParams, model: LanguageModel) -> RowSampling:
     """What the request says, else what the model's authors say, else the neutral value."""
 
     def value(name: str, neutral: float) -> float:
         asked: float | None = getattr(params, name)
-        return asked if asked is not None else defaults.get(name, neutral)
+        return asked if asked is not None else model.sampling_defaults.get(name, neutral)
 
     return RowSampling(
         temperature=value("temperature", 1.0),
         top_p=value("top_p", 1.0),
         top_k=int(value("top_k", 0)),
         min_p=value("min_p", 0.0),
+        xtc_probability=params.xtc_probability,
+        xtc_threshold=params.xtc_threshold,
+        xtc_spared=_spared_by_xtc(model) if params.xtc_probability else (),
         repetition_penalty=value("repetition_penalty", 1.0),
         presence_penalty=params.presence_penalty,
         frequency_penalty=params.frequency_penalty,
         logit_bias=params.logit_bias,
         seed=params.seed if params.seed is not None else secrets.randbits(64),
     )
+
+
+def _spared_by_xtc(model: LanguageModel) -> tuple[int, ...]:
+    """The ends of an answer and of a line, among the ids that the model has logits for."""
+    ids = range(model.vocabulary_size)
+    line_end = next((i for i in ids if model.vocabulary.data(i) == b"\n"), None)
+    ends = {*model.end_ids} if line_end is None else {*model.end_ids, line_end}
+    return tuple(sorted(ends.intersection(ids)))
 
 
 def make_jobs(
@@ -72,7 +83,7 @@ def make_jobs(
     generation: Generation,
 ) -> list[PromptJob]:
     """The rows of a request, each known to the generation that will read its tokens."""
-    sampling = fill_in_defaults(request.sampling, model.sampling_defaults)
+    sampling = fill_in_defaults(request.sampling, model)
     stops = StopStrings(request.stop)
     jobs = []
     for index, prompt in enumerate(token_ids):

@@ -18,9 +18,10 @@ from typing import Any, cast
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
+from maxi_mlx.engine.logits_edits import LogitsEdits
 from maxi_mlx.engine.mailbox import TokenScores
 from maxi_mlx.engine.row import Row
-from maxi_mlx.engine.sampling import BatchSampler, LogitsEdit
+from maxi_mlx.engine.sampling import BatchSampler
 
 
 def can_batch(cache: Sequence[Any]) -> bool:
@@ -99,7 +100,7 @@ class DecodeBatch:
         self._model = model
         self.rows: list[Row] = []
         self._cache: list[Any] = []
-        self._edits: list[LogitsEdit | None] = []
+        self._edits = LogitsEdits()
         self._sampler: BatchSampler | None = None  # None: the rows have changed
         self._inputs: mx.array | None = None  # (B,) the tokens that the next step feeds
         self._fresh: set[Row] = set()  # rows whose next input is their prompt's last token
@@ -123,10 +124,7 @@ class DecodeBatch:
         """
         caches = [newcomer.cache for newcomer in newcomers]
         rows = [newcomer.row for newcomer in newcomers]
-        edits = [
-            LogitsEdit(row, vocabulary_size) if row.sampling.changes_logits else None
-            for row in rows
-        ]
+        edits = self._edits.joined(rows, vocabulary_size=vocabulary_size)
         inputs = mx.array([row.token_ids[-1] for row in rows], dtype=mx.uint32)
         if self._inputs is None:
             cache = merge_caches(caches) if len(caches) > 1 else caches[0]
@@ -138,7 +136,7 @@ class DecodeBatch:
         evaluate(cache)
         self._cache, self._inputs, self._sampler = cache, inputs, None
         self.rows += rows
-        self._edits += edits
+        self._edits = edits
         self._fresh.update(rows)
 
     def leave(self, leaving: set[Row]) -> None:
@@ -149,7 +147,7 @@ class DecodeBatch:
         was_merged = self.is_merged
         self._fresh -= leaving
         self.rows = [self.rows[i] for i in keep]
-        self._edits = [self._edits[i] for i in keep]
+        self._edits = self._edits.kept(keep)
         self._sampler = None
         if not keep:
             self._cache, self._inputs, self._scores = [], None, None
@@ -181,7 +179,7 @@ class DecodeBatch:
         if self._sampler is None:
             self._sampler = self._make_sampler()
         logits = self._model(inputs[:, None], cache=self._cache)[:, -1, :]
-        drawn = self._sampler.draw(self._edited(logits, inputs))
+        drawn = self._sampler.draw(logits, inputs)
         self._scores = self._score(logits, drawn)
         self._inputs, self._fresh = drawn, set()
         pending = [drawn] if self._scores is None else [drawn, *self._scores.arrays]
@@ -197,23 +195,7 @@ class DecodeBatch:
     def _make_sampler(self) -> BatchSampler:
         # A row under way has one drawn token that the host has not counted yet.
         places = [row.num_generated + (row not in self._fresh) for row in self.rows]
-        return BatchSampler(self.rows, places)
-
-    def _edited(self, logits: mx.array, inputs: mx.array) -> mx.array:
-        """Penalties and bias, on the rows that have any."""
-        if not any(self._edits):
-            return logits
-        index, edited = [], []
-        for i, (row, edit) in enumerate(zip(self.rows, self._edits, strict=True)):
-            if edit is not None:
-                if row not in self._fresh:
-                    edit.count(inputs[i : i + 1])
-                index.append(i)
-                edited.append(edit.apply(logits[i]).astype(logits.dtype))
-        # A copy: the log-probabilities are those of the logits as they were.
-        logits = mx.array(logits)
-        logits[mx.array(index)] = mx.stack(edited)
-        return logits
+        return BatchSampler(self.rows, places=places, edits=self._edits)
 
     def _score(self, logits: mx.array, drawn: mx.array) -> _Scores | None:
         """Log-probabilities by the model's own logits, before penalties and temperature."""

@@ -215,13 +215,16 @@ def _require_backend(backend: Backend, found: Installation) -> None:
         return
     if sys.platform == "darwin":
         raise SetupError("--backend cuda needs an NVIDIA GPU under Linux; use --backend auto here")
+    if not installation.has_nvidia_driver():
+        raise SetupError(
+            "--backend cuda: no NVIDIA GPU with its driver was found here; install the driver, or "
+            "use --backend cpu"
+        )
     if not found.has_cuda:
         raise SetupError(
             "--backend cuda: this environment has MLX's CPU build; run: "
             f"{_switch_to(installation.cuda_extra())}"
         )
-    if not installation.has_nvidia_driver():
-        raise SetupError("--backend cuda: no NVIDIA driver here; install it, or use --backend cpu")
 
 
 def _switch_to(extra: str) -> str:

@@ -262,9 +262,12 @@ class Engine:
             return servable[0]
         names = ", ".join(entry.id for entry in servable[:5])
         raise ModelNotFound(
-            "The request names no model, and "
-            + (f"there are several: {names}." if servable else "none is installed.")
-            + " Name one in the field model.",
+            "The request names no model ('default' means the one in use, and none is loaded yet). "
+            + (
+                f"Name one in the field model, such as {names}, or start the server with --model."
+                if servable
+                else "There is none on this machine: get one with `maxi-mlx pull smollm2`."
+            ),
             param="model",
         )
 

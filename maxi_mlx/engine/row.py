@@ -18,6 +18,9 @@ class RowSampling:
     top_p: float
     top_k: int
     min_p: float
+    xtc_probability: float
+    xtc_threshold: float
+    xtc_spared: tuple[int, ...]  # tokens that XTC never leaves out: ends, line breaks
     repetition_penalty: float
     presence_penalty: float
     frequency_penalty: float
@@ -25,16 +28,17 @@ class RowSampling:
     seed: int
 
     @property
-    def has_penalties(self) -> bool:
-        return (
-            self.repetition_penalty != 1.0
-            or self.presence_penalty != 0.0
-            or self.frequency_penalty != 0.0
-        )
+    def is_greedy(self) -> bool:
+        return self.temperature == 0 or self.top_k == 1
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether it matters how often the answer has a token."""
+        return self.presence_penalty != 0 or self.frequency_penalty != 0
 
     @property
     def changes_logits(self) -> bool:
-        return self.has_penalties or bool(self.logit_bias)
+        return self.repetition_penalty != 1 or self.counts_tokens or bool(self.logit_bias)
 
 
 def draw_key(seed: int, choice: int) -> tuple[int, int]:

@@ -1,140 +1,104 @@
 """Draws the next token of every row of a batch in one go.
 
-Shapes: logits ``(B, V)`` float, everything per row ``(B, 1)``; the result is ``(B,)`` uint32.
-Order, as in OpenAI's and Hugging Face's definitions: penalties and bias on the logits, then
-temperature, top-k, top-p and min-p, then the draw.
+    logits ─► penalties and bias ─► temperature ─► top-k, top-p, min-p, XTC ─► draw
+
+Shapes: logits ``(B, V)``, the result ``(B,)`` uint32. Without a temperature, or with a top-k of
+one, the likeliest token is taken, whatever the filters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from maxi_mlx.engine.array_module import column, evaluated
+from maxi_mlx.engine.filters import Filters
 
 if TYPE_CHECKING:
-    from maxi_mlx.engine.row import Row, RowSampling
+    from maxi_mlx.engine.logits_edits import LogitsEdits
+    from maxi_mlx.engine.row import Row
 
-_NEVER = -1e30  # finite, so that a row with nothing but this still has a softmax
+# Turns a row's key into the key of its coins, which must not depend on its draws.
+_COIN = np.uint32(0x9E3779B9)
 
 
 class BatchSampler:
     """The rows' sampling settings as arrays; built anew when the rows of a batch change.
 
     ``places`` are the rows' places in their texts of the token that is drawn next. They are
-    counted on the device, ahead of the host, which reads tokens one step late.
+    counted here, ahead of the scheduler, which learns of tokens one step late.
     """
 
-    def __init__(self, rows: Sequence[Row], places: Sequence[int]) -> None:
-        params = [row.sampling for row in rows]
-        self._all_greedy = all(p.temperature == 0 for p in params)
-        self._has_min_p = any(p.min_p > 0 for p in params)
+    def __init__(self, rows: Sequence[Row], *, places: Sequence[int], edits: LogitsEdits) -> None:
+        self._xp = xp = edits.xp
+        self._edits = edits
+        drawn = [i for i, row in enumerate(rows) if not row.sampling.is_greedy]
+        self._has_draws = bool(drawn)
+        if not drawn:
+            return
+        params = [rows[i].sampling for i in drawn]
+        self._is_partial = len(drawn) < len(rows)
+        self._drawn = xp.array(drawn)
+        self._temperature = column(xp, [max(p.temperature, 1e-6) for p in params])
+        self._filters = Filters(xp, params)
+        self._keys = np.array([rows[i].key for i in drawn], dtype=np.uint32)
+        self._keys[:, 1] += np.array([places[i] for i in drawn], dtype=np.uint32)
 
-        def column(values: Sequence[float]) -> mx.array:
-            return mx.array(list(values), dtype=mx.float32)[:, None]
+    def draw(self, logits: mx.array, inputs: mx.array) -> mx.array:
+        """``inputs``, ``(B,)``: the tokens that the logits follow."""
+        if not self._has_draws and not self._edits:
+            return mx.argmax(logits, axis=-1)
+        xp = self._xp
+        lazy = [logits.astype(mx.float32), inputs]
+        if self._has_draws:
+            lazy += self._randomness(logits.shape[-1])
+        values, inputs, *randomness = evaluated(xp, lazy)
+        if self._edits:
+            values = self._edits.apply(values, inputs)
+        if self._has_draws:
+            values = self._raced(values, *randomness)
+        return mx.array(xp.argmax(values, axis=-1).astype(xp.uint32))
 
-        self._is_drawn = mx.array([p.temperature > 0 for p in params])
-        self._temperature = mx.maximum(column([p.temperature for p in params]), 1e-6)
-        self._log_min_p = mx.log(column([p.min_p for p in params]))
-        self._tail = _TailCut.of(params)
-        self._keys = mx.array([row.key for row in rows], dtype=mx.uint32)
-        self._places = mx.array(list(places), dtype=mx.uint32)
+    def _randomness(self, vocabulary_size: int) -> list[mx.array]:
+        """Even draws from 0 to 1 for the rows that draw: one a token, and a coin where needed.
 
-    def draw(self, logits: mx.array) -> mx.array:
-        greedy = mx.argmax(logits, axis=-1)
-        if self._all_greedy:
-            return greedy
-        places = self._places
-        self._places = places + 1
-        scaled = logits.astype(mx.float32) / self._temperature
-        if self._tail is not None:
-            scaled = self._tail.cut(scaled)
-        if self._has_min_p:
-            peak = mx.max(scaled, axis=-1, keepdims=True)
-            scaled = mx.where(scaled < peak + self._log_min_p, _NEVER, scaled)
-        keys = mx.stack([self._keys[:, 0], self._keys[:, 1] + places], axis=1)
-        drawn = mx.vmap(_categorical)(scaled, keys)
-        return mx.where(self._is_drawn, drawn, greedy)
+        Keyed by row and place alone, so that neighbours and batches make no difference.
+        """
+        keys = self._keys.copy()
+        self._keys[:, 1] += 1
+        draws = [_even_draws(keys, vocabulary_size)]
+        if self._filters.needs_coins:
+            keys[:, 0] ^= _COIN
+            draws.append(_even_draws(keys, 1))
+        return draws
 
+    def _raced(self, values: Any, chances: Any, coins: Any = None) -> Any:
+        """Changes the logits of rows that draw so that the largest is the token drawn.
 
-class _TailCut:
-    """Top-k and then top-p, for the rows that have either: the others are not sorted.
-
-    Where each of them has a top-k, just the largest of those are sorted, not the vocabulary.
-    """
-
-    def __init__(self, rows: Sequence[int], top_p: Sequence[float], top_k: Sequence[int]) -> None:
-        self._rows = mx.array(list(rows))
-        self._top_p = mx.array(list(top_p), dtype=mx.float32)[:, None]
-        self._top_k = mx.array([k or 2**30 for k in top_k], dtype=mx.int32)[:, None]
-        self._num_kept = max(top_k) if all(top_k) else None
-
-    @classmethod
-    def of(cls, params: Sequence[RowSampling]) -> _TailCut | None:
-        rows = [i for i, p in enumerate(params) if p.temperature and (p.top_p < 1 or p.top_k)]
-        if not rows:
-            return None
-        return cls(rows, [params[i].top_p for i in rows], [params[i].top_k for i in rows])
-
-    def cut(self, scaled: mx.array) -> mx.array:
-        rows = scaled[self._rows]
-        size = rows.shape[-1]
-        if self._num_kept is not None and self._num_kept < size:
-            kept = mx.argpartition(-rows, self._num_kept, axis=-1)[:, : self._num_kept]
-            values = mx.take_along_axis(rows, kept, axis=-1)
-            order = mx.argsort(-values, axis=-1)
-            kept = mx.take_along_axis(kept, order, axis=-1)
-            values = mx.take_along_axis(values, order, axis=-1)
-        else:
-            kept = mx.argsort(-rows, axis=-1)
-            values = mx.take_along_axis(rows, kept, axis=-1)
-        values = mx.where(mx.arange(values.shape[-1])[None] < self._top_k, values, _NEVER)
-        probabilities = mx.softmax(values, axis=-1)
-        before = mx.cumsum(probabilities, axis=-1) - probabilities
-        # A rounded sum may reach 1 early: a row without top-p keeps all.
-        values = mx.where((before < self._top_p) | (self._top_p >= 1), values, _NEVER)
-        cut = mx.put_along_axis(mx.full(rows.shape, _NEVER), kept, values, axis=-1)
-        scaled[self._rows] = cut
-        return scaled
+        Gumbel's trick: a number of his distribution is added to each. Where rounding moves the
+        logits a little, as it does in a batch of another size, the token stays the same.
+        """
+        xp = self._xp
+        picked = values[self._drawn] if self._is_partial else values
+        # A chance of 0 gives -inf, which is right; a broken model's logits are its own matter.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scaled = self._filters.apply(picked / self._temperature, coins)
+            raced = scaled - xp.log(-xp.log(chances))
+        if not self._is_partial:
+            return raced
+        values = xp.array(values)  # a copy, as log-probabilities need the logits as they were
+        values[self._drawn] = raced
+        return values
 
 
-def _categorical(logits: mx.array, key: mx.array) -> mx.array:
-    return mx.random.categorical(logits, key=key)
+def _even_draws(keys: NDArray[np.uint32], size: int) -> mx.array:
+    """``(R, size)`` numbers from 0 to 1 by ``(R, 2)`` keys."""
 
+    def draws(key: mx.array) -> mx.array:
+        return mx.random.uniform(shape=(size,), key=key)
 
-class LogitsEdit:
-    """One row's penalties and bias. Rows without either have none, and cost nothing.
-
-    Repetition counts prompt and answer (Keskar et al. 2019: divide a positive logit, multiply a
-    negative one); presence and frequency count the answer (OpenAI's definition).
-    """
-
-    def __init__(self, row: Row, vocabulary_size: int) -> None:
-        self._params = row.sampling
-        self._bias: mx.array | None = None
-        if row.sampling.logit_bias:
-            ids, values = zip(*row.sampling.logit_bias, strict=True)
-            self._bias = mx.zeros((vocabulary_size,)).at[mx.array(ids)].add(mx.array(values))
-        self._counts = mx.zeros((vocabulary_size,))
-        self._seen = mx.zeros((vocabulary_size,), dtype=mx.bool_)
-        if row.sampling.repetition_penalty != 1.0:
-            self._seen[mx.array(row.token_ids[: row.num_prompt_tokens])] = True
-        if row.num_generated:  # a row that goes on after an interruption
-            self.count(mx.array(row.token_ids[row.num_prompt_tokens :]))
-
-    def count(self, tokens: mx.array) -> None:
-        """Takes generated tokens, shape ``(N,)``, which may still be on the device alone."""
-        if self._params.has_penalties:
-            self._counts = self._counts.at[tokens].add(1.0)
-
-    def apply(self, logits: mx.array) -> mx.array:
-        """``(V,)`` logits in, the same shape out."""
-        params = self._params
-        if params.repetition_penalty != 1.0:
-            factor = params.repetition_penalty
-            penalised = mx.where(logits > 0, logits / factor, logits * factor)
-            logits = mx.where(self._seen | (self._counts > 0), penalised, logits)
-        if params.presence_penalty or params.frequency_penalty:
-            logits = logits - params.presence_penalty * (self._counts > 0)
-            logits = logits - params.frequency_penalty * self._counts
-        return logits if self._bias is None else logits + self._bias
+    return mx.vmap(draws)(mx.array(keys))

@@ -53,5 +53,9 @@ def _log(record: RequestRecord, *, level: int) -> None:
     # ``fields`` rides along for a formatter that writes JSON.
     if logger.isEnabledFor(level):
         fields = record.fields()
-        text = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
+        # An endpoint that speaks a protocol has one method, and a path that names the protocol.
+        left_out = {"protocol", "method"} if record.protocol is not None else set()
+        text = " ".join(
+            f"{name}={_shown(value)}" for name, value in fields.items() if name not in left_out
+        )
         logger.log(level, "%s", text, extra={"fields": fields})

@@ -1,12 +1,14 @@
-"""The address the server listens on: sockets, the certificate, and what is wrong with them."""
+"""The address the server listens on: its sockets, and what keeps it from having them."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import http.client
 import os
 import socket
 import ssl
+from pathlib import Path
 
 from maxi_mlx.core.errors import SetupError
 from maxi_mlx.core.settings import DEFAULT_PORT, Settings
@@ -14,6 +16,9 @@ from maxi_mlx.core.settings import DEFAULT_PORT, Settings
 BACKLOG = 512
 # A name such as localhost may stand for an address that this machine doesn't have (no IPv6).
 NOT_HERE = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+# Addresses that mean all of this machine's, with one that leads to it.
+THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+PROBE_S = 1.0
 
 
 async def listen(settings: Settings) -> list[socket.socket]:
@@ -36,32 +41,98 @@ async def listen(settings: Settings) -> list[socket.socket]:
     except OSError as error:
         for sock in sockets:
             sock.close()
-        raise _explained(settings, error) from error
+        raise await asyncio.to_thread(_explained, settings, error) from error
     if problem is not None and not sockets:
-        raise _explained(settings, problem) from problem
+        raise await asyncio.to_thread(_explained, settings, problem) from problem
     return sockets
 
 
 def address(settings: Settings, sock: socket.socket) -> str:
     """What to put into a client."""
     scheme = "https" if settings.tls_cert is not None else "http"
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"{scheme}://{host}:{sock.getsockname()[1]}"
+    return _url(scheme, settings.host, sock.getsockname()[1])
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
     if settings.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    was_locked = False
+
+    def password() -> str:  # else OpenSSL would ask at the terminal
+        nonlocal was_locked
+        was_locked = True
+        return ""
+
+    _check_certificate(settings, settings.tls_cert)
+    key_field = "tls_key" if settings.tls_key is not None else "tls_cert"
+    key = settings.tls_key or settings.tls_cert
     try:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        key = f" and the key {settings.tls_key}" if settings.tls_key is not None else ""
-        raise SetupError(
-            f"The certificate {settings.tls_cert}{key} can't be used: "
-            f"{error.strerror or error}. Both have to be PEM files that belong together."
-        ) from error
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password)
+    except ssl.SSLError as error:
+        if was_locked:
+            what = "the private key has a password; take it off: openssl pkey -in OLD -out NEW"
+        elif error.reason == "KEY_VALUES_MISMATCH":
+            what = f"this private key is not the one of {settings.tls_cert}"
+        elif settings.tls_key is None:
+            what = "there is no private key in it; name the key's own file by --tls-key"
+        else:
+            what = "there is no private key in PEM form in it"
+        raise _unusable(settings, key_field, what=f"{key}: {what}") from error
+    except OSError as error:
+        raise _unusable(settings, key_field, what=f"{key}: {_reason(error)}") from error
     return context
+
+
+def _check_certificate(settings: Settings, cert: Path) -> None:
+    """By itself, as OpenSSL doesn't say which of two files it could not read."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cert)
+    except ssl.SSLError as error:
+        what = f"{cert}: there is no certificate in PEM form in it (BEGIN CERTIFICATE)"
+        raise _unusable(settings, "tls_cert", what=what) from error
+    except OSError as error:
+        raise _unusable(settings, "tls_cert", what=f"{cert}: {_reason(error)}") from error
+
+
+def _unusable(settings: Settings, field: str, *, what: str) -> SetupError:
+    place = settings.sources.get(field) or f"flag --{field.replace('_', '-')}"
+    return SetupError(f"{place}{f', {field}' if place.startswith('file ') else ''}: {what}")
+
+
+def _reason(error: OSError) -> str:
+    return (os.strerror(error.errno) if error.errno else str(error)).lower()
+
+
+def served_at(host: str, port: int) -> str | None:
+    """The address of the maxi-mlx that has this port; None where another program has it, or none.
+
+    Blocks, for a second or two at most.
+    """
+    name = THIS_MACHINE.get(host, host)
+    unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unchecked.check_hostname = False
+    unchecked.verify_mode = ssl.CERT_NONE
+    for scheme, connection in (
+        ("http", http.client.HTTPConnection(name, port, timeout=PROBE_S)),
+        ("https", http.client.HTTPSConnection(name, port, timeout=PROBE_S, context=unchecked)),
+    ):
+        try:
+            connection.request("GET", "/health", headers={"Host": "localhost"})
+            is_ours = (connection.getresponse().getheader("Server") or "").startswith("maxi-mlx/")
+        except TimeoutError:
+            return None
+        except (OSError, http.client.HTTPException):
+            continue  # it may speak TLS alone
+        finally:
+            connection.close()
+        return _url(scheme, host, port) if is_ours else None
+    return None
+
+
+def _url(scheme: str, host: str, port: int) -> str:
+    name = THIS_MACHINE.get(host, host)
+    return f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 def _listening(family: int, place: tuple[str | int, ...]) -> socket.socket:
@@ -81,9 +152,15 @@ def _listening(family: int, place: tuple[str | int, ...]) -> socket.socket:
 
 
 def _explained(settings: Settings, error: OSError) -> SetupError:
+    """What is wrong with the address. Blocks while it asks who has the port."""
     if isinstance(error, socket.gaierror):
         return SetupError(f"--host {settings.host} is no address or name that this machine knows.")
     if error.errno == errno.EADDRINUSE:
+        if served := served_at(settings.host, settings.port):
+            return SetupError(
+                f"Port {settings.port} is taken: maxi-mlx is serving at {served} already. Use that "
+                "one, stop it, or choose another port with --port."
+            )
         owner = " (Ollama uses it too)" if settings.port == DEFAULT_PORT else ""
         return SetupError(
             f"Port {settings.port} is taken by another program{owner}. "
@@ -98,5 +175,4 @@ def _explained(settings: Settings, error: OSError) -> SetupError:
             f"--host {settings.host} is not an address of this machine. "
             "Use 127.0.0.1 for this machine alone, or 0.0.0.0 for all its addresses."
         )
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return SetupError(f"Can't listen on {settings.host} port {settings.port}: {reason}.")
+    return SetupError(f"Can't listen on {settings.host} port {settings.port}: {_reason(error)}.")

@@ -15,6 +15,7 @@ from maxi_mlx.core.errors import (
     NotFound,
     Unauthorized,
 )
+from maxi_mlx.server.gaps import gap_at
 from maxi_mlx.server.keys import RECORD
 
 logger = logging.getLogger(__name__)
@@ -64,9 +65,14 @@ def _translated(request: web.Request, refusal: web.HTTPException) -> MaxiError:
         allowed = ", ".join(sorted(refusal.allowed_methods))
         return MethodNotAllowed(f"{path} takes {allowed}, not {refusal.method}.")
     if isinstance(refusal, web.HTTPNotFound):
+        gap = gap_at(request.path)
+        reason = (
+            f"{gap} not in this version of maxi-mlx yet ({path})."
+            if gap is not None
+            else f"There is nothing at {path}."
+        )
         return NotFound(
-            f"There is nothing at {path}. Chat is at /v1/chat/completions, the list of models "
-            "at /v1/models."
+            f"{reason} Chat is at /v1/chat/completions, the list of models at /v1/models."
         )
     return InvalidRequest(refusal.reason)
 

@@ -7,12 +7,16 @@ import uuid
 from dataclasses import dataclass, field
 
 from maxi_mlx.core.errors import MaxiError
-from maxi_mlx.core.events import Completed, Event, Failed, Finished, Started
+from maxi_mlx.core.events import Completed, Event, Failed, Finished, Started, TextDelta
 
 
 @dataclass(slots=True, kw_only=True)
 class RequestRecord:
-    """What the log says of one request. Lives on the event loop; owned by its request."""
+    """What the log says of one request. Lives on the event loop; owned by its request.
+
+    ``completion_tokens`` is exact once all is complete. Of an answer that breaks off it is the
+    number of its pieces of text, of which a token makes one or, seldom, none.
+    """
 
     method: str
     path: str
@@ -34,6 +38,8 @@ class RequestRecord:
             case Started():
                 self.model = event.model
                 self.prompt_tokens = event.prompt_tokens
+            case TextDelta():
+                self.completion_tokens = (self.completion_tokens or 0) + 1
             case Finished():
                 self.reason = event.reason
             case Completed():
@@ -59,22 +65,22 @@ class RequestRecord:
             self.tokens_per_second = num_later / event.timings.decode_s
 
     def fields(self) -> dict[str, str | int | float]:
-        """What is known, by the names that the JSON log uses."""
+        """What is known, by the names that the JSON log uses; what people look for comes first."""
         known = {
-            "request": self.id,
-            "protocol": self.protocol,
-            "method": self.method,
-            "path": self.path,
-            "status": self.status,
             "model": self.model,
+            "status": self.status,
             "prompt_tokens": self.prompt_tokens,
             "cached_tokens": self.cached_tokens,
             "completion_tokens": self.completion_tokens,
-            "first_token_s": _rounded(self.first_token_s),
             "tokens_per_second": _rounded(self.tokens_per_second),
             "reason": self.reason,
-            "error": self.error,
+            "first_token_s": _rounded(self.first_token_s),
             "total_s": _rounded(time.monotonic() - self.started_at),
+            "protocol": self.protocol,
+            "method": self.method,
+            "path": self.path,
+            "error": self.error,
+            "request": self.id,
         }
         return {name: value for name, value in known.items() if value is not None}
 

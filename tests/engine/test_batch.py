@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
+from maxi_mlx.engine import logits_edits
 from maxi_mlx.engine.batch import DecodeBatch, Newcomer, can_batch, likeliest
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.row import Row, RowSampling, draw_key
-from maxi_mlx.engine.sampling import BatchSampler
 from tests.engine.conftest import LoadTiny
 
 FAMILIES = ("llama", "llama-4bit", "qwen3", "gemma3", "lfm2", "qwen3_5", "mamba2")
@@ -23,6 +24,9 @@ GREEDY = RowSampling(
     top_p=1.0,
     top_k=0,
     min_p=0.0,
+    xtc_probability=0.0,
+    xtc_threshold=0.1,
+    xtc_spared=(),
     repetition_penalty=1.0,
     presence_penalty=0.0,
     frequency_penalty=0.0,
@@ -57,13 +61,15 @@ class Bench:
         self.tokens: dict[Row, list[int]] = {}
         self.scores: dict[Row, list[Any]] = {}
 
-    def join(self, row: Row, prompt: list[int]) -> Row:
+    def join(self, row: Row, prompt: list[int], *, answer: Sequence[int] = ()) -> Row:
+        """``answer``: what the row has said already, before an interruption."""
+        text = [*prompt, *answer]
         cache = make_prompt_cache(self.model.model)
-        if len(prompt) > 1:
-            self.model.model(mx.array(prompt[:-1])[None], cache=cache)
-        row.token_ids, row.num_prompt_tokens = list(prompt), len(prompt)
+        if len(text) > 1:
+            self.model.model(mx.array(text[:-1])[None], cache=cache)
+        row.token_ids, row.num_prompt_tokens = text, len(prompt)
         self.batch.join([Newcomer(row, cache)], vocabulary_size=self.model.vocabulary_size)
-        self.tokens[row], self.scores[row] = [], []
+        self.tokens[row], self.scores[row] = list(answer), []
         return row
 
     def steps(self, count: int) -> None:
@@ -272,15 +278,53 @@ def test_many_answers_to_one_prompt_join_in_one_copy(load_tiny: LoadTiny) -> Non
     assert taken <= 3 * batch.cache_bytes
 
 
-def test_drawing_greedily_keeps_nothing(load_tiny: LoadTiny) -> None:
-    """No lazy chain may grow in a batch whose rows stay the same."""
-    bench = Bench(load_tiny("llama"))
-    bench.join(make_row(), prompt_of(3, 1))
-    bench.join(make_row(), prompt_of(3, 2))
-    sampler = BatchSampler(bench.batch.rows, [0, 0])
-    places = sampler._places
-    sampler.draw(mx.zeros((2, 8)))
-    assert sampler._places is places
+ALL_KINDS = (
+    GREEDY,
+    DRAWN,
+    replace(DRAWN, temperature=0.7, top_p=0.9),
+    replace(DRAWN, top_k=20, top_p=0.8, min_p=0.01),
+    replace(DRAWN, xtc_probability=0.5, xtc_threshold=0.02, xtc_spared=(2,)),
+    replace(GREEDY, repetition_penalty=1.3),
+    replace(GREEDY, presence_penalty=1.0, frequency_penalty=0.5),
+    replace(DRAWN, frequency_penalty=1.5, logit_bias=((7, 4.0), (9, -50.0)), top_p=0.8),
+)
+
+
+@pytest.mark.parametrize("xp", [np, mx], ids=["numpy", "mlx"])
+def test_rows_of_all_kinds_equal_each_alone(
+    xp: Any, load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever joins, leaves, or goes on after an interruption."""
+    monkeypatch.setattr(logits_edits, "array_module", lambda vocabulary_size: xp)
+    model = load_tiny("llama")
+
+    def make(i: int) -> Row:
+        return make_row(replace(ALL_KINDS[i], seed=i), key=draw_key(i, 0), top_logprobs=0)
+
+    prompts = [prompt_of(5 + 3 * i, i) for i in range(len(ALL_KINDS))]
+    expected = []
+    for i, prompt in enumerate(prompts):
+        single = Bench(model)
+        row = single.join(make(i), prompt)
+        single.steps(40)
+        expected.append(single.tokens[row])
+    bench = Bench(model)
+    rows = []
+    for i, prompt in enumerate(prompts):
+        rows.append(bench.join(make(i), prompt))
+        bench.steps(i % 3)
+    interrupted = (1, 5, 6, 7)
+    bench.steps(6)
+    bench.batch.leave({rows[i] for i in interrupted})
+    bench.steps(2)
+    for i in interrupted:
+        rows[i] = bench.join(make(i), prompts[i], answer=bench.tokens[rows[i]])
+        bench.steps(1)
+    bench.steps(8)
+    for i, row in enumerate(rows):
+        got = bench.tokens[row]
+        assert len(got) >= 14
+        assert got == expected[i][: len(got)], ALL_KINDS[i]
 
 
 def test_likeliest_are_the_largest_in_order() -> None:

@@ -208,7 +208,8 @@ def test_mlx_without_its_library(tmp_path: Path, has_mlx: bool, words: str) -> N
     [
         ("metal", CPU_BUILD, False, "--backend metal needs a Mac"),
         ("cuda", CPU_BUILD, True, "this environment has MLX's CPU build; run: "),
-        ("cuda", CUDA_BUILD, False, "no NVIDIA driver here"),
+        ("cuda", CUDA_BUILD, False, "no NVIDIA GPU with its driver was found here"),
+        ("cuda", CPU_BUILD, False, "no NVIDIA GPU with its driver was found here"),
     ],
 )
 def test_backends_that_are_not_here(

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
@@ -375,29 +373,3 @@ async def test_point_24_a_reader_that_is_slow_holds_up_nobody(start: Start) -> N
         body = await response.content.read()
     assert body.count(text.encode()) == 1000
     assert frames(body)[-1] == DONE
-
-
-async def test_the_log_has_one_line_for_each_request(
-    start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "maxi_mlx.requests")
-    client = await serving(start, played(*GOOD))
-    for path in ("/stream", "/whole", "/health", "/nowhere"):
-        await client.get(path)
-    lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == 3  # not for /health
-    for line in lines[:2]:
-        assert "status=200 model=tiny prompt_tokens=3 cached_tokens=0 completion_tokens=2" in line
-        assert "tokens_per_second=1.0 reason=stop" in line
-    assert "path=/nowhere status=404 reason=not_found" in lines[2]
-
-
-async def test_the_log_knows_who_left(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "maxi_mlx.requests")
-    client = await serving(start, Endless(STARTED))
-    with pytest.raises(TimeoutError):
-        await client.get("/stream", timeout=aiohttp.ClientTimeout(0.2))
-    await asyncio.sleep(0.1)
-    [record] = caplog.records
-    assert "status=499 model=tiny prompt_tokens=3 reason=client_left" in record.getMessage()
-    assert record.__dict__["fields"]["reason"] == "client_left"

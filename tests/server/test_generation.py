@@ -176,9 +176,10 @@ async def test_point_42_a_model_of_text_refuses_an_image(client: Client) -> None
 @pytest.mark.clients(27)
 async def test_point_27_null_for_every_optional_field(client: Client) -> None:
     names = (
-        "temperature top_p top_k min_p n stop max_tokens max_completion_tokens logprobs seed "
-        "top_logprobs logit_bias stream stream_options tools tool_choice response_format user "
-        "presence_penalty frequency_penalty metadata store parallel_tool_calls"
+        "temperature top_p top_k min_p xtc_probability xtc_threshold n stop max_tokens "
+        "max_completion_tokens logprobs seed top_logprobs logit_bias stream stream_options tools "
+        "tool_choice response_format user presence_penalty frequency_penalty metadata store "
+        "parallel_tool_calls"
     )
     answer = await client.post(CHAT, json=body(**dict.fromkeys(names.split())))
     assert answer.status == 200

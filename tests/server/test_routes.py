@@ -101,6 +101,41 @@ async def test_point_62_an_unknown_path_is_404(start: Start, path: str) -> None:
     assert answer.error["type"] == "invalid_request_error"
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/v1/embeddings", "Embeddings are"),
+        ("/embeddings/", "Embeddings are"),
+        ("/v1/v1//rerank", "Reranking is"),
+        ("/v1/responses", "The Responses API is"),
+        ("/v1/responses/resp_1", "The Responses API is"),
+        ("/v1/messages", "Anthropic's Messages API is"),
+        ("/v1/v1/messages/count_tokens", "Anthropic's Messages API is"),
+        ("/v1/audio/transcriptions", "Speech is"),
+        ("/v1/images/generations", "Making images is"),
+        ("/v1/moderations", "Moderation is"),
+        ("/api/chat", "Ollama's and LM Studio's own APIs are"),
+        ("/api/v0/models", "Ollama's and LM Studio's own APIs are"),
+    ],
+)
+async def test_an_api_that_is_still_to_come_is_a_404_that_says_so(
+    start: Start, path: str, words: str
+) -> None:
+    client = await start()
+    for answer in (await client.get(path), await client.post(path + "?a=b", data=b"{}")):
+        assert (answer.status, answer.error["code"]) == (404, "not_found")
+        assert answer.error["message"].startswith(
+            f"{words} not in this version of maxi-mlx yet ({path})."
+        )
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddingsx", "/x/embeddings", "/v1", "/api2"])
+async def test_other_paths_are_nothing_to_come(start: Start, path: str) -> None:
+    client = await start()
+    answer = await client.post(path, data=b"{}")
+    assert b"in this version" not in answer.body
+
+
 @pytest.mark.clients(103)
 async def test_point_103_a_websocket_upgrade_is_refused_at_once(start: Start) -> None:
     client = await start()

@@ -62,7 +62,7 @@ async def test_health_shows_every_setting_with_its_source(start: Start) -> None:
     assert shown["port"] == {"value": 11434, "source": "default"}
     assert shown["model_dirs"] == {"value": ["/nowhere"], "source": "default"}
     assert shown["scheduler.max_running_rows"] == {"value": 4, "source": "strategy memory"}
-    assert shown["scheduler.decode_share"] == {"value": 0.5, "source": "file x.toml"}
+    assert shown["scheduler.decode_share"] == {"value": 0.3, "source": "file x.toml"}
     names = {name for name in Settings.__dataclass_fields__ if name not in ("sources", "scheduler")}
     assert names - {"api_keys"} <= set(shown)
 

@@ -37,6 +37,14 @@ _SHARED_FIELDS: Mapping[str, Field] = {
     "top_p": _honoured("above 0, at most 1"),
     "top_k": _honoured("0 and -1: off"),
     "min_p": _honoured("0 to 1; 0: off"),
+    "xtc_probability": _honoured(
+        "0 to 1, the share of steps that leave out the top choices; 0: off; a step in which the "
+        "answer's end or a newline would be left out stays as it is"
+    ),
+    "xtc_threshold": _honoured(
+        "0 to 0.5, default 0.1: of tokens at least so probable, after the other filters, all but "
+        "the least probable are left out"
+    ),
     "repetition_penalty": _honoured("above 0, at most 10; 1: off"),
     "repeat_penalty": _honoured("another name for repetition_penalty, which wins"),
     "presence_penalty": _honoured("-2 to 2"),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from maxi_mlx.api.openai.schema import GenerationBody
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import (
+    DEFAULT_XTC_THRESHOLD,
     MAX_CHOICES,
     MAX_STOP_STRINGS,
     MAX_TOP_LOGPROBS,
@@ -36,6 +37,8 @@ RANGES: Mapping[str, Range] = {
     "top_p": Range(0, 1, is_above=True),
     "top_k": Range(-1, 2**31 - 1),
     "min_p": Range(0, 1),
+    "xtc_probability": Range(0, 1),
+    "xtc_threshold": Range(0, 0.5),
     "repetition_penalty": Range(0, 10, is_above=True),
     "repeat_penalty": Range(0, 10, is_above=True),
     "presence_penalty": Range(-2, 2),
@@ -72,12 +75,14 @@ def shown(value: object) -> str:
 
 def sampling_params(body: GenerationBody) -> SamplingParams:
     """Call `check_ranges` first."""
-    penalty = body.repetition_penalty
+    penalty, threshold = body.repetition_penalty, body.xtc_threshold
     return SamplingParams(
         temperature=body.temperature,
         top_p=body.top_p,
         top_k=None if body.top_k is None else max(body.top_k, 0),
         min_p=body.min_p,
+        xtc_probability=body.xtc_probability or 0.0,
+        xtc_threshold=DEFAULT_XTC_THRESHOLD if threshold is None else threshold,
         repetition_penalty=body.repeat_penalty if penalty is None else penalty,
         presence_penalty=body.presence_penalty or 0.0,
         frequency_penalty=body.frequency_penalty or 0.0,

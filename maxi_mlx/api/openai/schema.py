@@ -86,6 +86,8 @@ class GenerationBody(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
     repetition_penalty: float | None = None
     repeat_penalty: float | None = None
     presence_penalty: float | None = None

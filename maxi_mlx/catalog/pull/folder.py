@@ -49,9 +49,7 @@ def write_folder(
     tokenizer.build_tokenizer(metadata).save(str(folder / "tokenizer.json"))
     _write_json(folder / "tokenizer_config.json", tokenizer.tokenizer_config(metadata))
     (folder / "chat_template.jinja").write_text(metadata["tokenizer.chat_template"])
-    _write_json(
-        folder / "generation_config.json", {**_token_ids(metadata), **model.sampling}
-    )
+    _write_json(folder / "generation_config.json", {**_token_ids(metadata), **model.sampling})
     (folder / "README.md").write_text(_readme(model, precision))
     _write_json(folder / "config.json", _config(source, precision))
 

@@ -13,7 +13,7 @@ _KNOWN = (
     ("certificate|ssl", "its certificate isn't trusted by this machine"),
     (
         "name resolution|not known|nodename|getaddrinfo|failed to resolve|no address",
-        "no address is known for it; is there a network?",
+        "no address is known for it (is there a network?)",
     ),
     ("connection refused", "connection refused"),
     ("timed out|timeout", "it did not answer in time"),

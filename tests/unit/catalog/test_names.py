@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxi_mlx.catalog.catalog import Catalog, Root
-from maxi_mlx.catalog.names import NameIndex, Naming, assign_ids, printable
+from maxi_mlx.catalog.names import NameIndex, Naming, assign_ids, near, printable
 from maxi_mlx.core.errors import ModelNotFound
 from tests.unit.catalog.folders import write_model
 
@@ -162,6 +162,14 @@ def test_nearest(name: str, nearest: list[str]) -> None:
         naming("Qwen3-9B", ok=False),
     ]
     assert NameIndex(assign_ids(namings), namings).nearest(name) == nearest
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("Qwen3", ["Qwen3-0.6B"]), ("wrong", []), ("", []), ("org/lama", ["Llama"])],
+)
+def test_only_what_is_near_is_near(name: str, found: list[str]) -> None:
+    assert near(name, ["Llama", "Qwen3-0.6B"]) == found
 
 
 @pytest.mark.clients

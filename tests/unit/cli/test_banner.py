@@ -24,7 +24,7 @@ INFO = DeviceInfo(
     name="Some Chip",
     memory_bytes=16_000_000_000,
     mlx_version="0.32.4",
-    blas=None,
+    blas="OpenBLAS 0.3, 1 thread",
     advice=("apt-get install it",),
 )
 QWEN = ModelEntry(
@@ -52,7 +52,7 @@ def test_whole_text() -> None:
         "maxi-mlx 0.1.0 at http://127.0.0.1:11434\n\n"
         "  Models   Qwen3-0.6B  language  4-bit  335 MB\n"
         "           1 more can't be served; `maxi-mlx list` says why\n"
-        "  Runs on  the CPU (Some Chip, 16.0 GB, MLX 0.32.4)\n"
+        "  Runs on  the CPU (Some Chip, 16.0 GB, MLX 0.32.4, OpenBLAS 0.3)\n"
         "  Faster   apt-get install it\n\n"
     )
     assert tail.startswith("curl http://127.0.0.1:11434/v1/chat/completions -d ")
@@ -86,11 +86,30 @@ def test_curl_line_survives_the_shell(model: str) -> None:
     assert json.loads(words[3])["model"] == model
 
 
-def test_curl_line_with_key_and_certificate_names_no_secret() -> None:
-    settings = Settings(api_keys=("hush",), tls_cert=Path("/c"))
+@pytest.mark.parametrize(
+    ("keys", "source", "word"),
+    [
+        (("hush",), "environment MAXI_MLX_API_KEY", "$MAXI_MLX_API_KEY"),
+        (("hush", "hush2"), "environment MAXI_MLX_API_KEY", "KEY"),
+        (("hush",), "environment MAXI_MLX_API_KEY_FILE", "KEY"),
+        (("hush",), "flag --api-key", "KEY"),
+    ],
+)
+def test_curl_line_with_key_and_certificate_names_no_secret(
+    keys: tuple[str, ...], source: str, word: str
+) -> None:
+    settings = Settings(api_keys=keys, tls_cert=Path("/c"), sources={"api_keys": source})
     line = curl_line("https://127.0.0.1:1", "m", settings=settings)
     assert "hush" not in line
-    assert ' -k -H "Authorization: Bearer $MAXI_MLX_API_KEY" -d ' in line
+    assert f' -k -H "Authorization: Bearer {word}" -d ' in line
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "127.0.0.1"])
+def test_the_network_is_named_where_it_is_let_in(host: str) -> None:
+    settings = Settings(host=host)
+    text = banner("http://x", [], info=INFO, settings=settings, paint=PLAIN)
+    place = "" if host == "127.0.0.1" else " and on this machine's network addresses"
+    assert text.startswith(f"maxi-mlx 0.1.0 at http://x{place}\n")
 
 
 @pytest.mark.parametrize(
@@ -103,18 +122,31 @@ def test_exposure(is_loopback: bool, keys: tuple[str, ...], warns: bool) -> None
 
 
 def test_table_of_models() -> None:
-    roots = [Root(Path("/models"), "/models", "folders")]
-    unknown = replace(QWEN, id="x", quantization=None, context_length=None, source="hub cache")
+    hub = Path.home() / ".cache/huggingface/hub"
+    roots = [Root(Path("/models"), "/models", "folders"), Root(hub, "hub cache", "hub")]
+    unknown = replace(
+        QWEN,
+        id="x",
+        org_name="acme/x",
+        path=hub / "models--acme--x/snapshots/1",
+        quantization=None,
+        context_length=None,
+        source="hub cache",
+    )
     assert table([QWEN, unknown, BROKEN], roots, paint=PLAIN) == [
-        "ID          KIND      SIZE    QUANTISATION  CONTEXT  WHERE",
-        "Qwen3-0.6B  language  335 MB  4-bit         40960    /models",
-        "x           language  335 MB  none          unknown  hub cache",
+        "ID          ORG   KIND      SIZE    QUANTIZATION  CONTEXT  WHERE",
+        "Qwen3-0.6B        language  335 MB  4-bit         40960    /models",
+        "x           acme  language  335 MB  none          unknown  ~/.cache/huggingface/hub",
         "",
         "Can't be served:",
         "half  /models  model.safetensors is missing",
     ]
     lines = table([], roots, paint=PLAIN)
-    assert lines[:2] == ["No model that can be served. Looked in:", "  /models (/models)"]
+    assert lines[:3] == [
+        "No model that can be served. Looked in:",
+        "  /models",
+        "  ~/.cache/huggingface/hub",
+    ]
 
 
 def test_json_of_a_model_is_plain() -> None:

@@ -207,6 +207,10 @@ WRONG_FILES = [
         "[scheduler]\nmax_runing_rows = 5",
         "unknown key 'scheduler.max_runing_rows'; did you mean 'scheduler.max_running_rows'?",
     ),
+    (
+        "pull_default = true",
+        "unknown key 'pull_default'; it is a flag alone: `maxi-mlx serve --pull-default`",
+    ),
     ("zzzz = 5", "unknown key 'zzzz'; known are api_key, api_key_file, backend,"),
     ('port = "80"', ', port: "80" is not a whole number from 0 to 65535'),
     ("port = true", ", port: true is not a whole number from 0 to 65535"),
@@ -250,6 +254,21 @@ def test_variables_that_are_no_settings() -> None:
     assert configuration.unknown_variables(environ) == (
         "environment MAXI_MLX_PROT is no setting; did you mean 'MAXI_MLX_PORT'?",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ZZZ", ""),
+        ("CONFGI", "; did you mean 'MAXI_MLX_CONFIG'?"),
+        ("DECODE_SHARE", "; decode_share is set in the file alone, under [scheduler]"),
+        ("SCHEDULER_DECODE_SHARE", "; decode_share is set in the file alone, under [scheduler]"),
+        ("PULL_DEFAULT", "; it is a flag alone: `maxi-mlx serve --pull-default`"),
+    ],
+)
+def test_what_a_variable_was_meant_to_be(name: str, words: str) -> None:
+    told = configuration.unknown_variables({f"MAXI_MLX_{name}": "1"})
+    assert told == (f"environment MAXI_MLX_{name} is no setting{words}",)
 
 
 def test_bits_and_a_window_exclude_each_other() -> None:

@@ -76,12 +76,38 @@ def test_device_findings() -> None:
     assert good == {"backend": "ok", "memory": "ok", "BLAS": "ok", "matmul": "ok"}
     wrong = states(checkup._device_findings(probe(is_right=False)))
     assert wrong["matmul"] == "fault"
-    slow = checkup._device_findings(probe(blas=None, advice=["apt-get install it"]))[2]
-    assert (slow.state, slow.remedy) == ("warning", "apt-get install it")
+    advice = ["MLX's own BLAS is slow: apt-get install it", "there is a GPU: pip install that"]
+    slow = checkup._device_findings(probe(blas=None, advice=advice))
+    assert [(c.finding, c.remedy) for c in slow if c.state == "warning"] == [
+        ("MLX's own BLAS is slow", "apt-get install it"),
+        ("there is a GPU", "pip install that"),
+    ]
     on_metal = states(checkup._device_findings(probe(backend="metal", blas=None)))
     assert "BLAS" not in on_metal
-    refused = checkup._device_findings({"error": "no such GPU"})
-    assert [(check.state, check.finding) for check in refused] == [("fault", "no such GPU")]
+    one_thread = next(c for c in checkup._device_findings(probe()) if c.name == "BLAS")
+    assert one_thread.finding == ("OpenBLAS 0.3, 1 thread, as more are slower beside other work")
+
+
+@pytest.mark.parametrize(
+    ("error", "finding", "remedy"),
+    [
+        ("no such GPU", "no such GPU", None),
+        ("MLX isn't here; run: pip install it", "MLX isn't here", "pip install it"),
+        ("no such GPU; use --backend cpu", "no such GPU", "use --backend cpu"),
+    ],
+)
+def test_a_refusal_of_the_device_has_its_remedy_apart(
+    error: str, finding: str, remedy: str | None
+) -> None:
+    [check] = checkup._device_findings({"error": error})
+    assert (check.state, check.finding, check.remedy) == ("fault", finding, remedy)
+
+
+def test_a_home_that_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MAXI_MLX_HOME", str(tmp_path / "file"))
+    check = checkup.disk_check()
+    assert (check.state, check.finding) == ("fault", f"{tmp_path / 'file'} is not a folder")
 
 
 @pytest.mark.parametrize(
@@ -145,9 +171,10 @@ def test_port_that_we_have_ourselves() -> None:
     code = (
         "import http.server\n"
         "class Ours(http.server.BaseHTTPRequestHandler):\n"
+        "    def version_string(self):\n"
+        "        return 'maxi-mlx/0.1.0'\n"
         "    def do_GET(self):\n"
         "        self.send_response(200); self.end_headers()\n"
-        "        self.wfile.write(b'maxi-mlx 0.1.0 is running')\n"
         "server = http.server.HTTPServer(('127.0.0.1', 0), Ours)\n"
         "print(server.server_port, flush=True)\n"
         "server.handle_request()\n"
@@ -158,4 +185,5 @@ def test_port_that_we_have_ourselves() -> None:
         assert server.stdout is not None
         port = int(server.stdout.readline())
         check = checkup.port_check("127.0.0.1", port)
-    assert (check.state, check.finding) == ("ok", "maxi-mlx is serving there")
+    finding = f"maxi-mlx is serving at http://127.0.0.1:{port}"
+    assert (check.state, check.finding) == ("ok", finding)

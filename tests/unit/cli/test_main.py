@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,17 +51,23 @@ def test_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], line: st
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(["--prot", "5"], ["--prot", "'--port'", "serve --help"], id="unknown"),
-        pytest.param(["--port"], ["'--port' requires an argument"], id="without-value"),
-        pytest.param(["surplus"], ["(surplus)", "serve --help"], id="argument"),
+        pytest.param(["--prot", "5"], "no such option '--prot'; did you mean '--port'?", id="near"),
+        pytest.param(["--zzz"], "no such option '--zzz' (see maxi-mlx serve --help)", id="far"),
+        pytest.param(
+            ["--decode-share", "1"],
+            "no such option '--decode-share'; decode_share is set in the file alone, under "
+            "[scheduler] (see",
+            id="in the file alone",
+        ),
+        pytest.param(["--port"], "option '--port' requires an argument", id="without-value"),
+        pytest.param(["surplus"], "got unexpected extra argument (surplus) (see", id="argument"),
     ],
 )
-def test_wrong_options(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
+def test_wrong_options(tmp_path: Path, arguments: list[str], words: str) -> None:
     result = run("serve", *arguments, home=tmp_path)
     assert result.returncode == 2
-    assert result.stderr.startswith("maxi-mlx: ")
+    assert result.stderr.startswith(f"maxi-mlx: {words}")
     assert result.stderr.count("\n") == 1
-    assert [word for word in words if word not in result.stderr] == []
 
 
 def test_configuration_in_the_home_folder_is_read(tmp_path: Path) -> None:
@@ -94,13 +101,43 @@ def test_unknown_and_broken_models(tmp_path: Path) -> None:
     broken.mkdir(parents=True)
     (broken / "config.json").write_text("{")
     for option in ("--model", "--fallback-model"):
-        for name, words in (("broken", "can't be served: config.json"), ("none", "'none' was not")):
+        place = f"flag {option}: "
+        for name, words in (
+            ("broken", f"{place}broken ({broken}) can't be served: config.json"),
+            ("none", f"{place}there is no model 'none', nor any other; try `maxi-mlx pull"),
+        ):
             folder = str(tmp_path / "models")
             result = run("serve", "--model-dir", folder, option, name, home=tmp_path)
             assert result.returncode == 2
             assert result.stderr.startswith("maxi-mlx: ")
             assert result.stderr.count("\n") == 1
             assert words in result.stderr
+
+
+def test_unknown_model_beside_others(tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = str(tiny_model("llama"))
+    file = tmp_path / "config.toml"
+    for name, words in (
+        ("tiny-lama", "there is no model 'tiny-lama'; did you mean 'tiny-llama'? `maxi-mlx list`"),
+        ("wrong", "there is no model 'wrong'; `maxi-mlx list` shows what there is"),
+    ):
+        file.write_text(f'model = "{name}"\n')
+        result = run("serve", "--model-dir", folder, "--config", str(file), home=tmp_path)
+        assert result.returncode == 2
+        assert result.stderr.startswith(f"maxi-mlx: file {file}, model: {words}")
+        assert "/v1/models" not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["serve"], ["list"], ["pull", "smollm2"]], ids=str)
+def test_home_that_is_a_file(tmp_path: Path, arguments: list[str]) -> None:
+    home = tmp_path / "file"
+    home.touch()
+    result = run(*arguments, home=tmp_path, extra={"MAXI_MLX_HOME": str(home)})
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        f"maxi-mlx: environment MAXI_MLX_HOME: {home} is not a folder, and maxi-mlx keeps its "
+        "models in it; set MAXI_MLX_HOME to one\n"
+    )
 
 
 def test_certificate_that_is_none(tmp_path: Path) -> None:

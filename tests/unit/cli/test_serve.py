@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from maxi_mlx.core.settings import STRATEGIES
 from tests.unit.cli.commands import get, run, serving
 
 pytestmark = pytest.mark.slow
@@ -90,7 +91,8 @@ def test_settings_are_told_with_their_sources(tmp_path: Path) -> None:
     }
     assert settings["strategy"] == {"value": "latency", "source": f"file {file}"}
     assert settings["scheduler.max_running_rows"] == {"value": 2, "source": f"file {file}"}
-    assert settings["scheduler.decode_share"] == {"value": 0.7, "source": "strategy latency"}
+    share = STRATEGIES["latency"].decode_share
+    assert settings["scheduler.decode_share"] == {"value": share, "source": "strategy latency"}
 
 
 def test_open_to_the_network_without_a_key_warns(tmp_path: Path) -> None:

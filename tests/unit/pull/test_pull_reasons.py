@@ -22,9 +22,9 @@ POOL = "HTTPSConnectionPool(host='index.example', port=443): Max retries exceede
             "connection refused",
         ),
         (
-            POOL + "(Caused by NameResolutionError(\"<x object at 0x7f1>: Failed to resolve "
+            POOL + '(Caused by NameResolutionError("<x object at 0x7f1>: Failed to resolve '
             "'index.example' ([Errno -3] Temporary failure in name resolution)\"))",
-            "no address is known for it; is there a network?",
+            "no address is known for it (is there a network?)",
         ),
         (
             POOL + "(Caused by SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_"

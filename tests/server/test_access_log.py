@@ -1,0 +1,65 @@
+"""The line that each request leaves in the log: what people look for first, the id last."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+
+import aiohttp
+import pytest
+
+from tests.server.running import Start
+from tests.server.test_delivery import GOOD, STARTED, Endless, played, serving
+
+
+async def test_a_line_of_an_endpoint_is_short_and_its_fields_are_whole(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
+    client = await start()
+    await client.post("/v1/chat/completions", data=b'{"model": "none", "messages": []}')
+    await client.get("/v1/models")
+    refused, listed = caplog.records
+    assert re.fullmatch(
+        r"status=400 reason=invalid_request_error total_s=[\d.]+ path=/v1/chat/completions "
+        r"request=req-[0-9a-f]{32}",
+        refused.getMessage(),
+    )
+    fields = refused.__dict__["fields"]
+    assert (fields["protocol"], fields["method"]) == ("openai", "POST")
+    assert re.fullmatch(
+        r"status=200 total_s=[\d.]+ method=GET path=/v1/models request=req-[0-9a-f]{32}",
+        listed.getMessage(),
+    )
+
+
+async def test_the_log_has_one_line_for_each_request(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
+    client = await serving(start, played(*GOOD))
+    for path in ("/stream", "/whole", "/health", "/nowhere"):
+        await client.get(path)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 3  # not for /health
+    for line in lines[:2]:
+        assert line.startswith("model=tiny status=200 prompt_tokens=3 cached_tokens=0 completion")
+        assert "completion_tokens=2 tokens_per_second=1.0 reason=stop first_token_s=" in line
+    assert lines[2].startswith("status=404 reason=not_found total_s=")
+    assert all("method=GET path=/" in line and " request=req-" in line[-46:] for line in lines)
+
+
+async def test_the_log_knows_who_left(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
+    client = await serving(start, Endless(STARTED))
+    with pytest.raises(TimeoutError):
+        await client.get("/stream", timeout=aiohttp.ClientTimeout(0.2))
+    await asyncio.sleep(0.1)
+    [record] = caplog.records
+    assert record.getMessage().startswith(
+        "model=tiny status=499 prompt_tokens=3 completion_tokens="
+    )
+    fields = record.__dict__["fields"]
+    assert fields["reason"] == "client_left"
+    assert fields["completion_tokens"] > 5
