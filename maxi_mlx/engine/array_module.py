@@ -36,7 +36,7 @@ def evaluated(xp: Any, arrays: Sequence[mx.array]) -> list[Any]:
     """MLX's arrays as ``xp``'s: themselves, still lazy, or numpy's view of what they hold."""
     if xp is mx:
         return list(arrays)
-    mx.eval(*arrays)  # other threads go on meanwhile, as they would not if numpy asked for it
+    mx.eval(*arrays)  # all at once; numpy would ask for one after the other
     return [np.asarray(array) for array in arrays]
 
 

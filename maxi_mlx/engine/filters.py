@@ -29,11 +29,11 @@ class Filters:
     def __init__(self, xp: Any, params: Sequence[RowSampling]) -> None:
         self._xp = xp
         self._num_rows = len(params)
-        self._tails: list[tuple[list[int], _TopK | _TopP]] = []
+        self._tails: list[tuple[Any, _TopK | _TopP]] = []  # with the rows that each is for
         if rows := [i for i, p in enumerate(params) if p.top_k]:
-            self._tails.append((rows, _TopK(xp, [params[i] for i in rows])))
+            self._tails.append((xp.array(rows), _TopK(xp, [params[i] for i in rows])))
         if rows := [i for i, p in enumerate(params) if p.top_p < 1 and not p.top_k]:
-            self._tails.append((rows, _TopP(xp, [params[i] for i in rows])))
+            self._tails.append((xp.array(rows), _TopP(xp, [params[i] for i in rows])))
         self._log_min_p: Any = None
         if any(p.min_p for p in params):
             logs = [math.log(p.min_p) if p.min_p else -math.inf for p in params]
@@ -68,8 +68,7 @@ class Filters:
         for rows, tail in self._tails:
             if len(rows) == self._num_rows:
                 return tail.floor(scaled)
-            index = xp.array(rows)
-            floor[index] = tail.floor(scaled[index])
+            floor[rows] = tail.floor(scaled[rows])
         return floor
 
 

@@ -10,6 +10,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from maxi_mlx.engine.array_module import array_module
+from maxi_mlx.engine.device import describe
 from maxi_mlx.engine.logits_edits import LogitsEdits
 from maxi_mlx.engine.row import Row, RowSampling, draw_key
 from maxi_mlx.engine.sampling import BatchSampler
@@ -162,11 +164,16 @@ def test_any_64_bit_seed_has_a_key(seed: int) -> None:
 
 
 def test_greedy_rows_need_no_chances() -> None:
-    """Nor do they wait for the logits: what they draw is still to be computed."""
+    """Nor does a top-k of one, which leaves nothing to chance."""
     sampler = sampler_of(np, [make_row(GREEDY), make_row(replace(DRAWN, top_k=1))], 8)
     assert not sampler._has_draws
     logits = np.array([[0, 3, 1, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0, 5]], dtype=np.float32)
     assert draw(sampler, logits) == [1, 7]
+
+
+def test_numpy_is_for_large_vocabularies_on_the_cpu() -> None:
+    assert array_module(512) is mx
+    assert array_module(49_152) is (np if describe().backend == "cpu" else mx)
 
 
 @pytest.mark.parametrize("xp", LIBRARIES)
