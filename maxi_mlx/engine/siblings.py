@@ -45,7 +45,12 @@ class Siblings:
 
     def find_leader(self, job: PromptJob, reading: Iterable[PromptJob]) -> bool:
         """Lets a job wait for the one that shares most with it, beyond what it has read, if that
-        one has not read past what they share. Says whether it found one."""
+        one has not read past what they share. Says whether it found one.
+
+        A job that leads follows nobody: it would come past the places where others wait for it.
+        """
+        if self.is_leading(job):
+            return False
         best, best_shared = None, job.num_processed + MIN_SHARED_TOKENS - 1
         for other in reading:
             if other is job or self.is_waiting(other) or other.must_read_alone:

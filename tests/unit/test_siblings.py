@@ -90,3 +90,12 @@ def test_the_ones_left_behind_are_named() -> None:
     assert siblings.forget(leader) == [second]
     assert not siblings.is_waiting(second)
     assert siblings.forget(second) == []
+
+
+def test_one_who_leads_follows_nobody() -> None:
+    """It would jump past the place where its own follower waits."""
+    siblings, other = Siblings(), job(*range(80))
+    first, second = job(*range(60), 5), job(*range(40), 6)
+    assert siblings.find_leader(second, [first])
+    assert not siblings.find_leader(first, [other])
+    assert siblings.stop_at(first) == 140
