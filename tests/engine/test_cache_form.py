@@ -17,8 +17,8 @@ from maxi_mlx.engine.cache_form import CacheForm
 from maxi_mlx.engine.language_model import LanguageModel, load_language_model
 from tests.engine.asking import ask, make_request
 from tests.engine.conftest import entry_for, make_engine
+from tests.engine.desk import BALANCED, Desk
 from tests.engine.test_batch import prompt_of
-from tests.engine.test_scheduler import BALANCED, Desk
 from tests.models import build_model
 
 TinyModel = Callable[[str], Path]

@@ -1,86 +1,17 @@
-"""The device is shared fairly, and what one request breaks stays its own."""
+"""The device is shared fairly: whose turn it is, who waits, and for how long."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
-import mlx.core as mx
 import pytest
 
-from maxi_mlx.core.settings import STRATEGIES, SchedulerSettings
-from maxi_mlx.engine.language_model import LanguageModel
-from maxi_mlx.engine.mailbox import FaultNews, News, PrefillNews, TokenNews
-from maxi_mlx.engine.rota import Rota
-from maxi_mlx.engine.row import PromptJob, Row
-from maxi_mlx.engine.scheduler import Scheduler
+from maxi_mlx.engine.mailbox import PrefillNews, TokenNews
+from maxi_mlx.engine.row import PromptJob
 from tests.engine.conftest import LoadTiny
+from tests.engine.desk import BALANCED, Desk, counting_reads
 from tests.engine.test_batch import DRAWN, FAMILIES, alone, make_row, prompt_of
-
-BALANCED = STRATEGIES["balanced"]
-FAULTY_TOKEN = 77
-
-
-class Faulty:
-    """The real model, but it fails on any input that holds one certain token."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self.layers = model.layers
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
-        if FAULTY_TOKEN in inputs.flatten().tolist():
-            raise RuntimeError("no such kernel")
-        return self._model(inputs, cache=cache)
-
-
-class Desk:
-    """A scheduler and a clock-less view of its news."""
-
-    def __init__(
-        self, model: LanguageModel, settings: SchedulerSettings = BALANCED, *, budget: int = 1 << 30
-    ) -> None:
-        self.budget = budget
-        self.rota = Rota(settings)
-        self.scheduler = Scheduler(model, settings, memory_left_bytes=lambda: self.budget)
-        self.news: list[tuple[Any, News]] = []
-
-    def submit(self, prompt: list[int], *, num_rows: int = 1, **changes: Any) -> list[Row]:
-        tokens = {"num_prompt_tokens": len(prompt)}
-        box = object()
-        rows = [
-            make_row(mailbox=box, choice=i, token_ids=list(prompt), **tokens, **changes)
-            for i in range(num_rows)
-        ]
-        self.scheduler.submit(PromptJob(token_ids=prompt, rows=rows))
-        return rows
-
-    def step(self, count: int = 1) -> None:
-        for _ in range(count):
-            self.news += self.rota.turn([self.scheduler])
-
-    def run(self) -> None:
-        for _ in range(5000):
-            if not self.scheduler.has_work:
-                return
-            self.step()
-        raise AssertionError("the scheduler does not come to an end")
-
-    def of(self, row: Row) -> list[News]:
-        return [
-            news
-            for mailbox, news in self.news
-            if mailbox is row.mailbox and (isinstance(news, FaultNews) or news.choice == row.choice)
-        ]
-
-    def tokens(self, row: Row) -> list[int]:
-        return [news.token_id for news in self.of(row) if isinstance(news, TokenNews)]
 
 
 def test_a_running_answer_goes_on_between_the_slices_of_a_long_prompt(load_tiny: LoadTiny) -> None:
@@ -182,42 +113,6 @@ def test_a_sibling_that_comes_a_little_late_shares_what_is_not_read_yet(
     desk.submit([*system, 21, 22, 23], max_tokens=2)
     desk.run()
     assert desk.scheduler.num_prefill_tokens == 200 + 1 + 2
-
-
-@pytest.mark.parametrize("how", ["cancelled", "broken"])
-def test_siblings_go_on_when_the_one_that_reads_is_gone(
-    how: str, faulty_model: LanguageModel, load_tiny: LoadTiny
-) -> None:
-    system = prompt_of(100, 7)
-    system[60] = FAULTY_TOKEN if how == "broken" else system[60]
-    desk = Desk(faulty_model, replace(BALANCED, prefill_slice_tokens=32))
-    (leader,) = desk.submit([*system, 11, 12], max_tokens=5)
-    followers = [desk.submit([*system, 21 + i], max_tokens=5)[0] for i in range(2)]
-    desk.step(2)
-    if how == "cancelled":
-        leader.cancelled = True
-        desk.scheduler.cancel(leader.mailbox)
-    desk.run()
-    for i, row in enumerate(followers):
-        if how == "broken":
-            assert isinstance(desk.of(row)[-1], FaultNews)
-        else:
-            assert desk.tokens(row) == alone(load_tiny("llama"), [*system, 21 + i], 5)
-
-
-@contextmanager
-def counting_reads(scheduler: Scheduler) -> Iterator[list[int]]:
-    """How many prompts each slice was for."""
-    reads: list[int] = []
-    pick = scheduler._pick
-
-    def counting(budget_tokens: int) -> list[PromptJob]:
-        jobs = pick(budget_tokens)
-        reads.append(len(jobs))
-        return jobs
-
-    scheduler._pick = counting  # type: ignore[method-assign]
-    yield reads
 
 
 def test_a_prompt_is_read_once_for_all_its_answers(load_tiny: LoadTiny) -> None:
@@ -380,87 +275,3 @@ def test_a_cancelled_row_is_gone_at_the_next_step(load_tiny: LoadTiny) -> None:
     assert not desk.scheduler.has_work
     assert desk.scheduler.kv_cache_bytes == 0
     assert not desk.of(waiting)
-
-
-@pytest.fixture
-def faulty_model(load_tiny: LoadTiny) -> LanguageModel:
-    model = load_tiny("llama")
-    return replace(model, model=Faulty(model.model))
-
-
-def test_a_prompt_that_breaks_the_model_ends_its_own_request(faulty_model: LanguageModel) -> None:
-    desk = Desk(faulty_model)
-    (good,) = desk.submit([10, 20, 30], max_tokens=30)
-    desk.step(3)
-    (bad,) = desk.submit([10, FAULTY_TOKEN, 30], max_tokens=30)
-    desk.run()
-    (fault,) = [news for news in desk.of(bad) if isinstance(news, FaultNews)]
-    assert "no such kernel" in fault.error.message
-    assert len(desk.tokens(good)) == 30
-    assert desk.scheduler.fault is None
-
-
-def test_of_prompts_read_together_only_the_one_that_breaks_the_model_fails(
-    faulty_model: LanguageModel,
-) -> None:
-    desk = Desk(faulty_model)
-    desk.submit(prompt_of(40, 99), max_tokens=2)
-    desk.run()
-    prompts = [[10, 20, 30], [10, FAULTY_TOKEN, 30, 40], [11, 22], [12, 23, 34]]
-    rows = [desk.submit(prompt, max_tokens=5)[0] for prompt in prompts]
-    desk.run()
-    assert [len(desk.tokens(row)) for row in rows] == [5, 0, 5, 5]
-    assert isinstance(desk.of(rows[1])[-1], FaultNews)
-
-
-def test_of_rows_that_decode_together_only_the_one_that_breaks_the_model_fails(
-    faulty_model: LanguageModel, load_tiny: LoadTiny
-) -> None:
-    """The step fails for all of them; each goes on by itself, and one fails again."""
-    desk = Desk(faulty_model)
-    prompts = [[10, 20, 30], [11, FAULTY_TOKEN], [12, 23, 34]]
-    first, bad, last = (desk.submit(prompt, max_tokens=20)[0] for prompt in prompts)
-    desk.run()
-    assert isinstance(desk.of(bad)[-1], FaultNews)
-    for row, prompt in ((first, prompts[0]), (last, prompts[2])):
-        assert desk.tokens(row) == alone(load_tiny("llama"), prompt, 20)
-    assert desk.scheduler.fault == "RuntimeError: no such kernel"
-
-
-def test_whatever_escapes_ends_the_models_requests_and_the_next_is_served(
-    load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Even what is no Exception, as the panics of native libraries are."""
-
-    class Panic(BaseException):
-        pass
-
-    def panics() -> int:
-        raise Panic("no memory")
-
-    desk = Desk(load_tiny("llama"))
-    (running,) = desk.submit(prompt_of(5, 1), max_tokens=50)
-    desk.step(5)
-    (waiting,) = desk.submit(prompt_of(5, 2), max_tokens=50)
-    with monkeypatch.context() as patch:
-        patch.setattr(desk.scheduler, "_memory_left_bytes", panics)
-        desk.step()
-    for row in (running, waiting):
-        assert isinstance(desk.of(row)[-1], FaultNews)
-    assert desk.scheduler.fault == "Panic: no memory"
-    (good,) = desk.submit(prompt_of(5, 3), max_tokens=5)
-    desk.run()
-    assert len(desk.tokens(good)) == 5
-
-
-def test_a_broken_step_fails_its_rows_and_the_next_request_is_served(
-    faulty_model: LanguageModel,
-) -> None:
-    desk = Desk(faulty_model)
-    (bad,) = desk.submit([10, FAULTY_TOKEN], max_tokens=30)  # its last token is fed by decoding
-    desk.run()
-    assert isinstance(desk.of(bad)[-1], FaultNews)
-    assert desk.scheduler.fault == "RuntimeError: no such kernel"
-    (good,) = desk.submit([10, 20, 30], max_tokens=30)
-    desk.run()
-    assert len(desk.tokens(good)) == 30

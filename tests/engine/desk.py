@@ -1,0 +1,75 @@
+"""A scheduler with its news gathered, driven turn by turn as the device thread does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from maxi_mlx.core.settings import STRATEGIES, SchedulerSettings
+from maxi_mlx.engine.language_model import LanguageModel
+from maxi_mlx.engine.mailbox import FaultNews, News, TokenNews
+from maxi_mlx.engine.rota import Rota
+from maxi_mlx.engine.row import PromptJob, Row
+from maxi_mlx.engine.scheduler import Scheduler
+from tests.engine.test_batch import make_row
+
+BALANCED = STRATEGIES["balanced"]
+
+
+class Desk:
+    """A scheduler and a clock-less view of its news."""
+
+    def __init__(
+        self, model: LanguageModel, settings: SchedulerSettings = BALANCED, *, budget: int = 1 << 30
+    ) -> None:
+        self.budget = budget
+        self.rota = Rota(settings)
+        self.scheduler = Scheduler(model, settings, memory_left_bytes=lambda: self.budget)
+        self.news: list[tuple[Any, News]] = []
+
+    def submit(self, prompt: list[int], *, num_rows: int = 1, **changes: Any) -> list[Row]:
+        tokens = {"num_prompt_tokens": len(prompt)}
+        box = object()
+        rows = [
+            make_row(mailbox=box, choice=i, token_ids=list(prompt), **tokens, **changes)
+            for i in range(num_rows)
+        ]
+        self.scheduler.submit(PromptJob(token_ids=prompt, rows=rows))
+        return rows
+
+    def step(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.news += self.rota.turn([self.scheduler])
+
+    def run(self) -> None:
+        for _ in range(5000):
+            if not self.scheduler.has_work:
+                return
+            self.step()
+        raise AssertionError("the scheduler does not come to an end")
+
+    def of(self, row: Row) -> list[News]:
+        return [
+            news
+            for mailbox, news in self.news
+            if mailbox is row.mailbox and (isinstance(news, FaultNews) or news.choice == row.choice)
+        ]
+
+    def tokens(self, row: Row) -> list[int]:
+        return [news.token_id for news in self.of(row) if isinstance(news, TokenNews)]
+
+
+@contextmanager
+def counting_reads(scheduler: Scheduler) -> Iterator[list[int]]:
+    """How many prompts each slice was for."""
+    reads: list[int] = []
+    pick = scheduler._pick
+
+    def counting(budget_tokens: int) -> list[PromptJob]:
+        jobs = pick(budget_tokens)
+        reads.append(len(jobs))
+        return jobs
+
+    scheduler._pick = counting  # type: ignore[method-assign]
+    yield reads

@@ -1,0 +1,162 @@
+"""What one request breaks stays its own, wherever it breaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from maxi_mlx.engine.language_model import LanguageModel
+from maxi_mlx.engine.mailbox import FaultNews
+from maxi_mlx.engine.sampling import BatchSampler
+from tests.engine.conftest import LoadTiny
+from tests.engine.desk import BALANCED, Desk
+from tests.engine.test_batch import DRAWN, alone, prompt_of
+
+FAULTY_TOKEN = 77
+
+
+class Faulty:
+    """The real model, but it fails on any input that holds one certain token."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.layers = model.layers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        if FAULTY_TOKEN in inputs.flatten().tolist():
+            raise RuntimeError("no such kernel")
+        return self._model(inputs, cache=cache)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "broken"])
+def test_siblings_go_on_when_the_one_that_reads_is_gone(
+    how: str, faulty_model: LanguageModel, load_tiny: LoadTiny
+) -> None:
+    system = prompt_of(100, 7)
+    system[60] = FAULTY_TOKEN if how == "broken" else system[60]
+    desk = Desk(faulty_model, replace(BALANCED, prefill_slice_tokens=32))
+    (leader,) = desk.submit([*system, 11, 12], max_tokens=5)
+    followers = [desk.submit([*system, 21 + i], max_tokens=5)[0] for i in range(2)]
+    desk.step(2)
+    if how == "cancelled":
+        leader.cancelled = True
+        desk.scheduler.cancel(leader.mailbox)
+    desk.run()
+    for i, row in enumerate(followers):
+        if how == "broken":
+            assert isinstance(desk.of(row)[-1], FaultNews)
+        else:
+            assert desk.tokens(row) == alone(load_tiny("llama"), [*system, 21 + i], 5)
+
+
+@pytest.fixture
+def faulty_model(load_tiny: LoadTiny) -> LanguageModel:
+    model = load_tiny("llama")
+    return replace(model, model=Faulty(model.model))
+
+
+def test_a_prompt_that_breaks_the_model_ends_its_own_request(faulty_model: LanguageModel) -> None:
+    desk = Desk(faulty_model)
+    (good,) = desk.submit([10, 20, 30], max_tokens=30)
+    desk.step(3)
+    (bad,) = desk.submit([10, FAULTY_TOKEN, 30], max_tokens=30)
+    desk.run()
+    (fault,) = [news for news in desk.of(bad) if isinstance(news, FaultNews)]
+    assert "no such kernel" in fault.error.message
+    assert len(desk.tokens(good)) == 30
+    assert desk.scheduler.fault is None
+
+
+def test_of_prompts_read_together_only_the_one_that_breaks_the_model_fails(
+    faulty_model: LanguageModel,
+) -> None:
+    desk = Desk(faulty_model)
+    desk.submit(prompt_of(40, 99), max_tokens=2)
+    desk.run()
+    prompts = [[10, 20, 30], [10, FAULTY_TOKEN, 30, 40], [11, 22], [12, 23, 34]]
+    rows = [desk.submit(prompt, max_tokens=5)[0] for prompt in prompts]
+    desk.run()
+    assert [len(desk.tokens(row)) for row in rows] == [5, 0, 5, 5]
+    assert isinstance(desk.of(rows[1])[-1], FaultNews)
+
+
+def test_of_rows_that_decode_together_only_the_one_that_breaks_the_model_fails(
+    faulty_model: LanguageModel, load_tiny: LoadTiny
+) -> None:
+    """The step fails for all of them; each goes on by itself, and one fails again."""
+    desk = Desk(faulty_model)
+    prompts = [[10, 20, 30], [11, FAULTY_TOKEN], [12, 23, 34]]
+    first, bad, last = (desk.submit(prompt, max_tokens=20)[0] for prompt in prompts)
+    desk.run()
+    assert isinstance(desk.of(bad)[-1], FaultNews)
+    for row, prompt in ((first, prompts[0]), (last, prompts[2])):
+        assert desk.tokens(row) == alone(load_tiny("llama"), prompt, 20)
+    assert desk.scheduler.fault == "RuntimeError: no such kernel"
+
+
+def test_whatever_escapes_ends_the_models_requests_and_the_next_is_served(
+    load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even what is no Exception, as the panics of native libraries are."""
+
+    class Panic(BaseException):
+        pass
+
+    def panics() -> int:
+        raise Panic("no memory")
+
+    desk = Desk(load_tiny("llama"))
+    (running,) = desk.submit(prompt_of(5, 1), max_tokens=50)
+    desk.step(5)
+    (waiting,) = desk.submit(prompt_of(5, 2), max_tokens=50)
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.scheduler, "_memory_left_bytes", panics)
+        desk.step()
+    for row in (running, waiting):
+        assert isinstance(desk.of(row)[-1], FaultNews)
+    assert desk.scheduler.fault == "Panic: no memory"
+    (good,) = desk.submit(prompt_of(5, 3), max_tokens=5)
+    desk.run()
+    assert len(desk.tokens(good)) == 5
+
+
+def test_a_broken_step_fails_its_rows_and_the_next_request_is_served(
+    faulty_model: LanguageModel,
+) -> None:
+    desk = Desk(faulty_model)
+    (bad,) = desk.submit([10, FAULTY_TOKEN], max_tokens=30)  # its last token is fed by decoding
+    desk.run()
+    assert isinstance(desk.of(bad)[-1], FaultNews)
+    assert desk.scheduler.fault == "RuntimeError: no such kernel"
+    (good,) = desk.submit([10, 20, 30], max_tokens=30)
+    desk.run()
+    assert len(desk.tokens(good)) == 30
+
+
+def test_a_sampler_that_fails_for_one_row_ends_that_row_alone(
+    load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_tiny("llama")
+    desk = Desk(model)
+    good = desk.submit([10, 20, 30], max_tokens=20)[0]
+    bad = desk.submit([11, 22], max_tokens=20, sampling=replace(DRAWN, seed=666))[0]
+    last = desk.submit([12, 23, 34], max_tokens=20)[0]
+    draw = BatchSampler.draw
+
+    def fails(self: BatchSampler, logits: mx.array, inputs: mx.array) -> mx.array:
+        if any(bad in batch.rows and batch._sampler is self for batch in desk.scheduler._batches):
+            raise RuntimeError("no such distribution")
+        return draw(self, logits, inputs)
+
+    monkeypatch.setattr(BatchSampler, "draw", fails)
+    desk.run()
+    (fault,) = [news for news in desk.of(bad) if isinstance(news, FaultNews)]
+    assert "no such distribution" in fault.error.message
+    for row, prompt in ((good, [10, 20, 30]), (last, [12, 23, 34])):
+        assert desk.tokens(row) == alone(model, prompt, 20)
