@@ -13,6 +13,7 @@ from typing import Any, Literal
 Role = Literal["system", "user", "assistant", "tool"]
 
 MAX_STOP_STRINGS = 64
+MAX_STOP_LENGTH = 1000  # characters
 MAX_TOP_LOGPROBS = 20
 MAX_CHOICES = 128
 DEFAULT_XTC_THRESHOLD = 0.1

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from functools import partial
 
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.core.errors import (
@@ -44,6 +46,8 @@ class Engine:
         self._catalog = catalog
         self._device = DeviceThread(settings.backend, settings.scheduler)
         self._pool = ModelPool(self._device, settings)
+        # Their own, so that a template that takes for ever keeps nobody from the catalog.
+        self._prompt_threads = ThreadPoolExecutor(4, thread_name_prefix="prompts")
         self._preparing: asyncio.Task[None] | None = None
         self._loading_first: asyncio.Task[None] | None = None
         self._fault: str | None = None
@@ -91,6 +95,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._pool.close()
+        self._prompt_threads.shutdown(wait=False, cancel_futures=True)
         await self._device.stop()
 
     def status(self) -> EngineStatus:
@@ -173,7 +178,8 @@ class Engine:
         on_begin: Callable[[], None],
     ) -> AsyncGenerator[Event, None]:
         model = handle.model
-        token_ids = await asyncio.to_thread(handle.prompts.build, request)
+        loop = asyncio.get_running_loop()
+        token_ids = await loop.run_in_executor(self._prompt_threads, handle.prompts.build, request)
         check_memory(request, model, token_ids, limit_bytes=self._device.limit_bytes)
         generation = Generation(
             mailbox=Mailbox(),
@@ -194,11 +200,12 @@ class Engine:
                     yield TextDelta(row.choice, text)
         events = generation.events()
         try:
-            self._device.post(lambda: _submit(handle, jobs))
+            self._device.post(partial(_submit, handle, tuple(jobs)))
             async with aclosing(events):
                 async for event in events:
                     yield event
         finally:
+            jobs.clear()  # a traceback may hold this frame, and with it their caches
             for answer in generation.answers:
                 answer.row.cancelled = True
             self._device.post(lambda: handle.scheduler.cancel(generation.mailbox))
@@ -272,6 +279,6 @@ class Engine:
         )
 
 
-def _submit(handle: LoadedModelHandle, jobs: list[PromptJob]) -> None:
+def _submit(handle: LoadedModelHandle, jobs: Sequence[PromptJob]) -> None:
     for job in jobs:
         handle.scheduler.submit(job)

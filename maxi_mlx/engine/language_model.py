@@ -16,6 +16,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 from mlx_lm.utils import load
 
+from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.batch import can_batch
 from maxi_mlx.engine.cache_form import CacheForm
@@ -53,25 +54,24 @@ class LanguageModel:
 
 def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
     """Loads a folder and runs it on one token, which measures it and compiles its kernels."""
+    _check_files(entry.path)
     # Said outright, so that transformers refuses a tokenizer with code and asks nobody.
     model, tokenizer = load(str(entry.path), tokenizer_config={"trust_remote_code": False})[:2]
-    vocabulary = read_vocabulary(tokenizer)
-    end_ids = frozenset(int(token_id) for token_id in tokenizer.eos_token_ids)
-    token_id = min(end_ids, default=0)
     cache = make_prompt_cache(model)
-    logits = _run_once(model, token_id, cache)
+    logits = _run_once(model, cache)
+    vocabulary_size = int(logits.shape[-1])
     new_cache = form.maker(model, head_size=_head_size(cache))
     if not form.is_plain:
         cache = new_cache()
-        _run_once(model, token_id, cache)
+        _run_once(model, cache)
     return LanguageModel(
         entry=entry,
         model=model,
         tokenizer=tokenizer,
-        vocabulary=vocabulary,
-        vocabulary_size=int(logits.shape[-1]),
+        vocabulary=read_vocabulary(tokenizer, vocabulary_size),
+        vocabulary_size=vocabulary_size,
         context_length=entry.context_length or UNLIMITED_CONTEXT,
-        end_ids=end_ids,
+        end_ids=frozenset(int(i) for i in tokenizer.eos_token_ids if i < vocabulary_size),
         kv_cost=measure(cache),
         can_batch=can_batch(cache),
         new_cache=new_cache,
@@ -79,8 +79,16 @@ def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
     )
 
 
-def _run_once(model: Any, token_id: int, cache: list[Any]) -> mx.array:
-    logits: mx.array = model(mx.array([[token_id]]), cache=cache)
+def _check_files(folder: Path) -> None:
+    """A pipe or a device in place of a file would hold the device thread for ever."""
+    for path in folder.iterdir():
+        if not path.is_file() and not path.is_dir():
+            raise InvalidRequest(f"{folder.name} can't be loaded: {path.name} is no regular file.")
+
+
+def _run_once(model: Any, cache: list[Any]) -> mx.array:
+    # Token 0 is in every table; the model's own end may be named wrongly.
+    logits: mx.array = model(mx.array([[0]]), cache=cache)
     mx.eval(logits, [layer.state for layer in cache])
     return logits
 
@@ -91,8 +99,8 @@ def _head_size(cache: Sequence[Any]) -> int | None:
     return min(sizes, default=None)
 
 
-def read_vocabulary(tokenizer: Any) -> Vocabulary:
-    """The bytes of every token, by the tokenizer's own decoder."""
+def read_vocabulary(tokenizer: Any, vocabulary_size: int) -> Vocabulary:
+    """The bytes of every token that the model may draw, by the tokenizer's own decoder."""
     inner = getattr(tokenizer, "_tokenizer", tokenizer)
     backend = getattr(inner, "backend_tokenizer", None)
     decoder: Mapping[str, Any] | None = None
@@ -100,7 +108,7 @@ def read_vocabulary(tokenizer: Any) -> Vocabulary:
         decoder = json.loads(backend.decoder.__getstate__())
     to_bytes = piece_decoder(decoder)
     # Ids may have holes, so that the count of them says nothing of the largest.
-    num_ids = max(inner.get_vocab().values(), default=-1) + 1
+    num_ids = min(max(inner.get_vocab().values(), default=-1) + 1, vocabulary_size)
     pieces: Sequence[str | None] = inner.convert_ids_to_tokens(list(range(num_ids)))
     if to_bytes is None:
         data = [inner.decode([i]).encode("utf-8") for i in range(len(pieces))]

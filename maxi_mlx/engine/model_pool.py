@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import textwrap
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 # Weights need a little more than their own size: buffers of one step, the first row's cache.
 _LOAD_MARGIN = 1.05
+_LONGEST_REASON = 500  # characters; MLX names every parameter that is missing
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +126,8 @@ class ModelPool:
                 await self._device_thread.call(self._device_thread.free_memory)
                 if not isinstance(error, EngineFailed):
                     raise
-                raise EngineFailed(f"{entry.id} could not be loaded: {error.message}") from None
+                reason = textwrap.shorten(error.message, _LONGEST_REASON)
+                raise EngineFailed(f"{entry.id} could not be loaded: {reason}") from None
             logger.info("loaded %s in %.1f s", entry.id, time.monotonic() - started_s)
             return handle
 

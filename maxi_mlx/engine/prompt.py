@@ -118,13 +118,9 @@ class PromptBuilder:
                 param="model",
             )
         problem: Exception | None = None
-        for attempt in (
-            prompt.messages,
-            merge_turns(prompt.messages),
-            fold_system(prompt.messages),
-        ):
+        for arranged in (list, merge_turns, fold_system):
             try:
-                return self._apply_template(attempt, prompt)
+                return self._apply_template(arranged(prompt.messages), prompt)
             except Exception as error:
                 # A template is a program of the model's: whatever it raises, it says no.
                 problem = problem or error
@@ -176,16 +172,16 @@ def merge_turns(messages: Sequence[Message]) -> list[Message]:
     """For templates that allow one leading system message and strict turns: all system texts in
     front as one, neighbours of one role joined."""
     system = [message.text for message in messages if message.role == "system" and message.text]
-    merged = [Message(role="system", text=_APART.join(system))] if system else []
+    turns: list[list[Message]] = []
     for message in messages:
         if message.role == "system":
             continue
-        last = merged[-1] if merged else None
-        if last is not None and _can_join(last, message):
-            merged[-1] = _joined(last, message)
+        if turns and _can_join(turns[-1][-1], message):
+            turns[-1].append(message)
         else:
-            merged.append(message)
-    return merged
+            turns.append([message])
+    merged = [Message(role="system", text=_APART.join(system))] if system else []
+    return merged + [turn[0] if len(turn) == 1 else _joined(turn) for turn in turns]
 
 
 def _can_join(last: Message, message: Message) -> bool:
@@ -198,13 +194,12 @@ def _can_join(last: Message, message: Message) -> bool:
     )
 
 
-def _joined(last: Message, message: Message) -> Message:
-    thoughts = [part for part in (last.reasoning, message.reasoning) if part]
+def _joined(turn: Sequence[Message]) -> Message:
     return Message(
-        role=message.role,
-        text=_APART.join(part for part in (last.text, message.text) if part),
-        name=message.name,
-        reasoning=_APART.join(thoughts) or None,
+        role=turn[0].role,
+        text=_APART.join(message.text for message in turn if message.text),
+        name=turn[0].name,
+        reasoning=_APART.join(message.reasoning for message in turn if message.reasoning) or None,
     )
 
 

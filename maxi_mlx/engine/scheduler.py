@@ -97,6 +97,7 @@ class Scheduler:
         self._waiting.drop(mailbox)
         for job in [job for job in self._reading if job.mailbox is mailbox]:
             self._stop_reading(job)
+            job.cache = []  # at once, whoever may still hold on to the job
 
     def guarded(self, work: Callable[[Outbox], None], outbox: Outbox) -> None:
         """Does a part of a turn. Whatever escapes it ends this model's requests, and no more."""

@@ -46,7 +46,8 @@ def _is_quiet(request: web.Request) -> bool:
 
 def _shown(value: str | int | float) -> str:
     text = str(value)
-    return json.dumps(text, ensure_ascii=False) if " " in text else text
+    # A name out of a request may hold line breaks and a terminal's control codes.
+    return text if text.isprintable() and " " not in text else json.dumps(text)
 
 
 def _log(record: RequestRecord, *, level: int) -> None:

@@ -60,6 +60,9 @@ class EventFeed:
         self._is_left = True
         self._task.cancel()
         await asyncio.wait({self._task})
+        # The task holds what ended it, whose frames hold this feed: a circle that would keep all
+        # of the request in memory until the collector comes by.
+        del self._task
 
     def end(self) -> None:
         """Ends generation; the reader learns it by a last event."""
@@ -89,7 +92,8 @@ class EventFeed:
             if not self._is_complete:
                 raise RuntimeError("the engine's events ended without a last one")
         except MaxiError as error:
-            self._put(Failed(error))
+            # Without its frames, which hold the request's body and this feed.
+            self._put(Failed(error.with_traceback(None)))
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         """The task may end in any way: with its last event, by `end` or by the engine, even before

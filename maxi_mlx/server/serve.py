@@ -24,8 +24,9 @@ logger = logging.getLogger(__name__)
 
 LAST_WORDS_S = 1.0  # for answers that are complete, or were just ended, to reach their clients
 FORCE_S = 2.0  # after which a second interrupt ends the process as it stands
+STUCK_S = 20.0  # after a drain's time is over, a process that still has not ended is stuck
 FORCED_EXIT_CODE = 130
-MAX_HEADER_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 16 * 1024
 
 
 class Stop:
@@ -58,7 +59,7 @@ async def run(
     stop = stop or Stop()
     app = create_app(settings, engine, catalog)
     runner = make_runner(app)
-    with _signals(stop):
+    with _signals(stop, settings.drain_timeout_s):
         try:
             await runner.setup()
             for sock in sockets:
@@ -115,7 +116,7 @@ async def _drain(app: web.Application, *, stop: Stop) -> None:
 
 
 @contextmanager
-def _signals(stop: Stop) -> Iterator[None]:
+def _signals(stop: Stop, drain_timeout_s: float) -> Iterator[None]:
     """Ctrl-C and the terminate signal ask to stop; only the main thread hears of signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -123,12 +124,12 @@ def _signals(stop: Stop) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def ask() -> None:
-        if stop.draining.is_set():
-            # The device may be in the middle of work that can't be broken off, and Python waits
-            # for its threads before it ends.
-            force = threading.Timer(FORCE_S, os._exit, args=(FORCED_EXIT_CODE,))
-            force.daemon = True
-            force.start()
+        # The device may be in the middle of work that can't be broken off, and Python waits for
+        # its threads before it ends.
+        wait_s = FORCE_S if stop.draining.is_set() else drain_timeout_s + STUCK_S
+        force = threading.Timer(wait_s, os._exit, args=(FORCED_EXIT_CODE,))
+        force.daemon = True
+        force.start()
         stop.ask()
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from maxi_mlx.core.errors import ContextTooLong, EngineFailed, Unavailable
+from maxi_mlx.core.errors import ContextTooLong, EngineFailed, InvalidRequest, Unavailable
 from maxi_mlx.core.request import TextPrompt
 from maxi_mlx.engine.cache_form import CacheForm
 from maxi_mlx.engine.language_model import read_sampling_defaults
@@ -125,7 +126,7 @@ async def test_odd_recommendations_do_not_spoil_answers(
 
 def test_a_vocabulary_with_holes_keeps_its_last_words(copy_of: Callable[[str], Path]) -> None:
     """Ids that are not one after the other, as in vocabularies made for another library."""
-    folder = copy_of("llama")
+    folder = copy_of("qwen3")  # whose table has more rows than tokens
     moved: dict[str, int] = {}
 
     def open_holes(tokenizer: Any) -> None:
@@ -153,3 +154,41 @@ async def test_a_prompt_of_megabytes_is_refused_before_it_is_cut_into_tokens(
         with pytest.raises(ContextTooLong, match=r"tokens or more.*context of 512"):
             await ask(engine, make_request(TextPrompt(text)))
         assert loop.time() - started < 1
+
+
+async def test_an_end_token_beyond_the_table_does_no_harm(copy_of: Callable[[str], Path]) -> None:
+    """MLX does not check what it gathers: such an id would read foreign memory."""
+    folder = copy_of("llama")
+
+    def spoil(config: Any) -> None:
+        config["eos_token_id"] = 2_000_000_000
+
+    change(folder / "config.json", spoil)
+    change(folder / "tokenizer_config.json", lambda config: config.pop("eos_token", None))
+    async with make_engine([folder]) as engine:
+        assert (await ask(engine, make_request(PROMPT, model="spoilt"))).text
+
+
+def test_one_huge_token_id_does_not_fill_the_memory(copy_of: Callable[[str], Path]) -> None:
+    folder = copy_of("llama")
+
+    def spoil(tokenizer: Any) -> None:
+        tokenizer["model"]["vocab"]["enormous"] = 300_000_000
+
+    change(folder / "tokenizer.json", spoil)
+    model = load_language_model(entry_for(folder), CacheForm())
+    assert model.vocabulary.data(511)
+    assert not model.vocabulary.data(300_000_000)
+
+
+@pytest.mark.parametrize("name", ["generation_config.json", "model-extra.safetensors"])
+async def test_a_pipe_among_the_files_is_refused(
+    name: str, copy_of: Callable[[str], Path], tiny_model: TinyModel
+) -> None:
+    folder = copy_of("llama")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    async with make_engine([folder, tiny_model("qwen3")]) as engine, asyncio.timeout(30):
+        with pytest.raises(InvalidRequest, match=r"no regular file|can't be served"):
+            await ask(engine, make_request(PROMPT, model="spoilt"))
+        assert (await ask(engine, make_request(PROMPT, model="tiny-qwen3"))).text

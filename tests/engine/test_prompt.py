@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -155,3 +156,12 @@ def test_a_system_text_without_a_user_becomes_one() -> None:
     assert fold_system([SYSTEM]) == [message("user", "Be brief.")]
     assert fold_system([SYSTEM, HELLO]) == [message("user", "Be brief.\n\nHello")]
     assert fold_system([HELLO]) == [HELLO]
+
+
+def test_many_turns_are_joined_in_a_moment() -> None:
+    turns = [HELLO] * 200_000
+    started = time.perf_counter()
+    (joined,) = merge_turns(turns)
+    assert time.perf_counter() - started < 5
+    assert joined.text is not None
+    assert joined.text.count("Hello") == 200_000

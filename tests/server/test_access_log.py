@@ -34,6 +34,18 @@ async def test_a_line_of_an_endpoint_is_short_and_its_fields_are_whole(
     )
 
 
+async def test_a_name_out_of_a_request_can_forge_no_line(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
+    client = await start()
+    name = "x\n21:00:00_INFO_forged\x1b[2J\x9b"
+    await client.post("/v1/completions", json={"model": name, "prompt": "a"})
+    [record] = caplog.records
+    assert record.getMessage().isprintable()
+    assert r"\n21:00:00_INFO_forged\u001b[2J\u009b" in record.getMessage()
+
+
 async def test_the_log_has_one_line_for_each_request(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:

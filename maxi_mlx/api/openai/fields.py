@@ -45,13 +45,13 @@ _SHARED_FIELDS: Mapping[str, Field] = {
         "0 to 0.5, default 0.1: of tokens at least so probable, after the other filters, all but "
         "the least probable are left out"
     ),
-    "repetition_penalty": _honoured("above 0, at most 10; 1: off"),
+    "repetition_penalty": _honoured("0.01 to 10; 1: off"),
     "repeat_penalty": _honoured("another name for repetition_penalty, which wins"),
     "presence_penalty": _honoured("-2 to 2"),
     "frequency_penalty": _honoured("-2 to 2"),
     "logit_bias": _honoured("token id (a string of digits) to -100 … 100"),
     "seed": _honoured("any signed or unsigned 64-bit number"),
-    "stop": _honoured("a string or a list of up to 64, none of them empty"),
+    "stop": _honoured("a string or a list of up to 64, of 1 to 1000 characters each"),
     "max_tokens": _honoured("at least 1; null, absent and -1: to the end of the context"),
     "max_completion_tokens": _honoured("as max_tokens, and wins over it"),
     "n": _honoured("1 to 128 answers for each prompt"),

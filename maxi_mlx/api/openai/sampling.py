@@ -10,6 +10,7 @@ from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import (
     DEFAULT_XTC_THRESHOLD,
     MAX_CHOICES,
+    MAX_STOP_LENGTH,
     MAX_STOP_STRINGS,
     MAX_TOP_LOGPROBS,
     SamplingParams,
@@ -39,8 +40,8 @@ RANGES: Mapping[str, Range] = {
     "min_p": Range(0, 1),
     "xtc_probability": Range(0, 1),
     "xtc_threshold": Range(0, 0.5),
-    "repetition_penalty": Range(0, 10, is_above=True),
-    "repeat_penalty": Range(0, 10, is_above=True),
+    "repetition_penalty": Range(0.01, 10),
+    "repeat_penalty": Range(0.01, 10),
     "presence_penalty": Range(-2, 2),
     "frequency_penalty": Range(-2, 2),
     "seed": Range(-(2**63), 2**64 - 1),
@@ -121,6 +122,12 @@ def stop_strings(wire: str | list[str] | None) -> tuple[str, ...]:
         if not stop:
             param = "stop" if isinstance(wire, str) else f"stop[{index}]"
             raise InvalidRequest(f"'{param}' is an empty string, which stops nowhere.", param=param)
+        if len(stop) > MAX_STOP_LENGTH:
+            raise InvalidRequest(
+                f"'stop' has a string of {len(stop)} characters; at most {MAX_STOP_LENGTH} are "
+                "allowed.",
+                param="stop",
+            )
     return stops
 
 

@@ -183,7 +183,7 @@ async def test_errors_are_counted_by_kind(
         return await (answer_well(request) if is_first else handler(request))
 
     server.handler = after_the_first
-    (level,) = await server.run("--concurrency", "2", "--requests", "3", "--timeout", "0.2")
+    (level,) = await server.run("--concurrency", "2", "--requests", "3", "--timeout", "1")
     assert level.errors == {kind: 3}
 
 
