@@ -122,6 +122,7 @@ def _signals(stop: Stop, drain_timeout_s: float) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
+    timers: list[threading.Timer] = []
 
     def ask() -> None:
         # The device may be in the middle of work that can't be broken off, and Python waits for
@@ -130,6 +131,7 @@ def _signals(stop: Stop, drain_timeout_s: float) -> Iterator[None]:
         force = threading.Timer(wait_s, os._exit, args=(FORCED_EXIT_CODE,))
         force.daemon = True
         force.start()
+        timers.append(force)
         stop.ask()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -139,3 +141,5 @@ def _signals(stop: Stop, drain_timeout_s: float) -> Iterator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+        for timer in timers:
+            timer.cancel()
