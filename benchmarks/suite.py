@@ -25,7 +25,7 @@ from measuring.machine import describe_machine, load_averages, machine_line
 from measuring.models import BenchModel, build_tiny, endless_copy, smollm2_folder
 from report.document import Run, write_json
 from report.plots import write_plots
-from report.table import table
+from report.table import brief, table
 from rows import arrivals, choices, many_streams, memory, one_stream, own_cpu, stall
 from rows.bench import Bench
 from rows.figure import RowResult
@@ -80,8 +80,8 @@ async def measure(model: BenchModel, rows: Sequence[str], sizes: Sizes) -> list[
             try:
                 result = await ROWS[row](Bench(model, sizes, in_process))
             except MeasurementFailed as failure:  # the other rows took their time already
-                print(failure, file=sys.stderr, flush=True)
                 result = RowResult(row=row, model=model.name, strategy="", fault=str(failure))
+            print(brief(result), file=sys.stderr, flush=True)
             results.append(result)
         return results
     finally:

@@ -22,7 +22,7 @@ def table(run: Run) -> str:
     lines = [machine_line(run.machine), _circumstances(run)]
     for model in dict.fromkeys(result.model for result in run.results):
         results = [result for result in run.results if result.model == model]
-        lines += ["", f"{model}, {run.sizes[model].num_runs} runs", *_lines(results)]
+        lines += ["", f"{model}, {run.sizes[model].num_runs} runs", *_aligned(results)]
         # Of a server that fell, the last line says why.
         lines += [f"{r.row} broke off: {r.fault.splitlines()[-1]}" for r in results if r.fault]
     return "\n".join([*lines, "", CONDITIONS])
@@ -34,7 +34,7 @@ def _circumstances(run: Run) -> str:
     return f"{kind}{run.began_at}, {run.seconds:.0f} s; load average {start} → {end}"
 
 
-def _lines(results: Iterable[RowResult]) -> list[str]:
+def _aligned(results: Iterable[RowResult]) -> list[str]:
     rows: list[tuple[str, ...]] = [HEADINGS]
     for result in results:
         rows += [_row(result, figure) for figure in result.figures]
@@ -43,6 +43,13 @@ def _lines(results: Iterable[RowResult]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def brief(result: RowResult) -> str:
+    """A row by itself, for those who wait for the others."""
+    if result.fault is not None:
+        return f"  broke off: {result.fault}"
+    return "\n".join(f"  {' '.join(filter(None, _row(result, f)))}" for f in result.figures)
 
 
 def _row(result: RowResult, figure: Figure) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from measuring.machine import Machine, describe_machine, load_averages, machine_
 from measuring.speed import Speed
 from report.document import Run, write_json
 from report.plots import write_plots
-from report.table import number, table
+from report.table import brief, number, table
 from rows.figure import Figure, RowResult, at_least, at_most
 from rows.sizes import sizes_for
 from rows.stall import Stall
@@ -86,6 +86,14 @@ def test_the_table() -> None:
         "cost ≤ 0.1 ms 0.010 ms -0.200-0.020 met balanced",
         "memory broke off: ValueError: oops",
     ]
+
+
+def test_a_row_by_itself() -> None:
+    assert brief(RESULTS[0]).splitlines() == [
+        "  speed ≥ 0.9 0.725 0.500-0.950 NOT MET balanced from this",
+        "    beside 0.300 balanced",
+    ]
+    assert brief(RESULTS[2]) == "  broke off: it fell:\nValueError: oops"
 
 
 @pytest.mark.parametrize(
