@@ -42,7 +42,8 @@ POOL = "HTTPSConnectionPool(host='index.example', port=443): Max retries exceede
             "the proxy refused",
         ),
         (
-            POOL + "(Caused by ConnectTimeoutError(<x object at 0x7f1>, 'Connection to index.example "
+            POOL
+            + "(Caused by ConnectTimeoutError(<x object at 0x7f1>, 'Connection to index.example "
             "timed out. (connect timeout=15)'))",
             "it did not answer in time",
         ),
