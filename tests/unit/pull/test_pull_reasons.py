@@ -9,7 +9,7 @@ import pytest
 
 from maxi_mlx.catalog.pull.reasons import plain_words
 
-POOL = "HTTPSConnectionPool(host='index.example', port=443): Max retries exceeded with url: /simple/x/ "
+POOL = "HTTPSConnectionPool(host='index.example', port=443): Max retries exceeded with url: /x/ "
 
 
 @pytest.mark.parametrize(
