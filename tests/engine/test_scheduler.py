@@ -177,7 +177,10 @@ def test_what_running_rows_hold_counts_as_theirs(load_tiny: LoadTiny) -> None:
     assert [len(desk.tokens(row)) for row in (first, second)] == [20, 20]
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3", "lfm2", "mamba2"])
+@pytest.mark.parametrize(
+    "family",
+    ["llama", *(pytest.param(f, marks=pytest.mark.slow) for f in ("gemma3", "lfm2", "mamba2"))],
+)
 def test_rows_that_outgrow_the_memory_take_turns_and_lose_nothing(
     family: str, load_tiny: LoadTiny
 ) -> None:
