@@ -8,16 +8,14 @@ because mlx's lazy arrays belong to the thread that made them.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from measuring.bare_loop import generate_bare
 from measuring.speed import Speed
+from measuring.stop_watch import StopWatch
 
 CUT_TRIES = 16
 
@@ -37,11 +35,9 @@ class InProcess:
         work = _generate_one if len(prompts) == 1 else _generate_many
         if is_bare:
             work = generate_bare
-        began_s = time.process_time()
-        speed = await asyncio.get_running_loop().run_in_executor(
+        return await asyncio.get_running_loop().run_in_executor(
             self._thread, lambda: work(self._model, self._tokenizer, prompts, max_tokens)
         )
-        return msgspec.structs.replace(speed, cpu_s=time.process_time() - began_s)
 
     def cut(self, text: str, num_tokens: int) -> str:
         """The beginning of ``text``, exactly so many tokens long."""
@@ -75,20 +71,16 @@ def _cut(tokenizer: Any, text: str, num_tokens: int) -> str:
 def _generate_one(model: Any, tokenizer: Any, prompts: Sequence[str], max_tokens: int) -> Speed:
     from mlx_lm import stream_generate
 
-    began = time.perf_counter()
-    firsts: list[float] = []
-    num_tokens = 0
+    watch = StopWatch(num_texts=1)
     for _ in stream_generate(model, tokenizer, prompts[0], max_tokens=max_tokens):
-        num_tokens += 1
-        if not firsts:
-            firsts.append(time.perf_counter() - began)
-    return Speed(num_tokens, time.perf_counter() - began, tuple(firsts))
+        watch.note(0)
+    return watch.speed()
 
 
 def _generate_many(model: Any, tokenizer: Any, prompts: Sequence[str], max_tokens: int) -> Speed:
     from mlx_lm.generate import BatchGenerator
 
-    began = time.perf_counter()
+    watch = StopWatch(num_texts=len(prompts))
     generator = BatchGenerator(
         model,
         stop_tokens=[[token_id] for token_id in tokenizer.eos_token_ids],
@@ -97,13 +89,10 @@ def _generate_many(model: Any, tokenizer: Any, prompts: Sequence[str], max_token
     token_ids = [tokenizer.encode(prompt) for prompt in prompts]
     uids = generator.insert(token_ids, [max_tokens] * len(prompts))
     texts = dict.fromkeys(uids, tokenizer.detokenizer)
-    firsts: dict[int, float] = {}
-    num_tokens = 0
     while responses := generator.next_generated():
         for response in responses:
-            num_tokens += 1
             texts[response.uid].add_token(response.token)
             _ = texts[response.uid].last_segment
-            firsts.setdefault(response.uid, time.perf_counter() - began)
+            watch.note(response.uid)
     generator.close()
-    return Speed(num_tokens, time.perf_counter() - began, tuple(firsts.values()))
+    return watch.speed()

@@ -11,12 +11,14 @@ from measuring.figures import aligned, number, percentile
 
 class Speed(msgspec.Struct, frozen=True):
     """All texts of a round together: tokens written, seconds from the first prompt to the last
-    token, each text's time to its first token, and what the contender's process computed."""
+    token, each text's time to its first token. From when all of them had begun on: what the
+    contender's process computed, and how many tokens were written."""
 
     num_tokens: int
     seconds: float
     first_token_s: tuple[float, ...]
     cpu_s: float = 0.0
+    num_cpu_tokens: int = 0
 
     @property
     def tokens_per_s(self) -> float:
@@ -24,7 +26,7 @@ class Speed(msgspec.Struct, frozen=True):
 
     @property
     def cpu_s_per_token(self) -> float:
-        return self.cpu_s / self.num_tokens
+        return self.cpu_s / self.num_cpu_tokens
 
 
 Rounds = Mapping[str, Sequence[Speed]]  # contender: its rounds, the first with the first, and so on

@@ -101,16 +101,26 @@ async def begin(server: Running, body: Mapping[str, Any], *, path: str = "comple
     return exchange
 
 
-async def ask_all(
-    server: Running, bodies: Sequence[Mapping[str, Any]], *, timeout_s: float
+async def begin_all(server: Running, bodies: Sequence[Mapping[str, Any]]) -> list[Exchange]:
+    return await asyncio.gather(*(begin(server, body) for body in bodies))
+
+
+async def replies_of(
+    server: Running, exchanges: Sequence[Exchange], *, timeout_s: float
 ) -> list[Reply]:
-    """All at once. Raises where one fails: a round with fewer rows says nothing."""
-    exchanges = await asyncio.gather(*(begin(server, body) for body in bodies))
+    """Raises where one fails: a round with fewer rows says nothing."""
     replies = [await exchange.reply(timeout_s) for exchange in exchanges]
     errors = {reply.error: reply.detail for reply in replies if reply.error is not None}
     if errors:
         raise MeasurementFailed(f"{server.name} failed: {errors}")
     return replies
+
+
+async def ask_all(
+    server: Running, bodies: Sequence[Mapping[str, Any]], *, timeout_s: float
+) -> list[Reply]:
+    """All at once."""
+    return await replies_of(server, await begin_all(server, bodies), timeout_s=timeout_s)
 
 
 def completion_body(

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from measuring.client import Reply
 from measuring.in_process import InProcess
 from measuring.models import BenchModel
 from measuring.process import cpu_seconds
 from measuring.prompts import WORDS_PER_TOKEN, make_prompt
 from measuring.server import Running, running_mlx_lm_server, running_server
 from measuring.speed import Speed
-from measuring.stream import ask_all, completion_body
+from measuring.stream import begin_all, completion_body, replies_of
 from measuring.turns import Contender
 
 from rows.sizes import Sizes
 
 ROUND_TIMEOUT_S = 1800.0
+# So many pieces of an answer have come once it is sure to write: its head may be one by itself.
+PIECES_OF_A_STREAM = 3
 DEFAULT_STRATEGY = "balanced"
 
 OURS = "maxi-mlx"
@@ -80,18 +84,28 @@ def server_rounds(
             completion_body(server, prompt, max_tokens=max_tokens, **more)
             for prompt, more in zip(prompts, fields or [{}] * len(prompts), strict=True)
         ]
-        began_cpu_s = cpu_seconds(server.pid)
-        replies = await ask_all(server, bodies, timeout_s=ROUND_TIMEOUT_S)
+        exchanges = await begin_all(server, bodies)
+        for exchange in exchanges:
+            await exchange.wait_for_pieces(PIECES_OF_A_STREAM)
+        all_begun_s, cpu_s = time.perf_counter(), cpu_seconds(server.pid)
+        replies = await replies_of(server, exchanges, timeout_s=ROUND_TIMEOUT_S)
         return Speed(
             num_tokens=sum(reply.completion_tokens for reply in replies),
             seconds=max(r.ended_s for r in replies) - min(r.begun_s for r in replies),
             first_token_s=tuple(
                 first for reply in replies if (first := reply.first_token_s) is not None
             ),
-            cpu_s=cpu_seconds(server.pid) - began_cpu_s,
+            cpu_s=cpu_seconds(server.pid) - cpu_s,
+            num_cpu_tokens=sum(_tokens_after(all_begun_s, reply) for reply in replies),
         )
 
     return measure_round
+
+
+def _tokens_after(now_s: float, reply: Reply) -> int:
+    """By its events; a few of an answer's tokens have none, such as halves of a character."""
+    num_events = sum(at_s > now_s for at_s in reply.chunk_times_s)
+    return round(reply.completion_tokens * num_events / len(reply.chunk_times_s))
 
 
 def tokens_per_s(speeds: Sequence[Speed]) -> list[float]:
