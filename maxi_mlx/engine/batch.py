@@ -2,6 +2,7 @@
 
     step k:   run the model on the tokens drawn in step k-1, draw the next, start computing;
               then read the tokens of step k-1, which are done, and hand them out
+    settle:   wait for step k and hand its tokens out, since something else comes next
 
 A row alone keeps its plain cache; company is merged into mlx-lm's batched caches, row by row, and
 the last one left gets a plain cache back. A model whose caches can't be merged gets one batch a
@@ -103,7 +104,7 @@ class DecodeBatch:
         self._edits = LogitsEdits()
         self._sampler: BatchSampler | None = None  # None: the rows have changed
         self._inputs: mx.array | None = None  # (B,) the tokens that the next step feeds
-        self._fresh: set[Row] = set()  # rows whose next input is their prompt's last token
+        self._known: set[Row] = set()  # rows whose next input the host has: it is nothing new
         self._scores: _Scores | None = None
 
     def __len__(self) -> int:
@@ -137,7 +138,16 @@ class DecodeBatch:
         self._cache, self._inputs, self._sampler = cache, inputs, None
         self.rows += rows
         self._edits = edits
-        self._fresh.update(rows)
+        self._known.update(rows)
+
+    def newcomers(self) -> list[Newcomer]:
+        """The rows and their own caches, to join another batch with, once settled."""
+        if not self.is_merged:
+            return [Newcomer(self.rows[0], self._cache)]
+        return [
+            Newcomer(row, extract_cache(self._model, self._cache, index))
+            for index, row in enumerate(self.rows)
+        ]
 
     def leave(self, leaving: set[Row]) -> None:
         """Drops rows and frees their share of the caches."""
@@ -145,7 +155,7 @@ class DecodeBatch:
         if len(keep) == len(self.rows):
             return
         was_merged = self.is_merged
-        self._fresh -= leaving
+        self._known -= leaving
         self.rows = [self.rows[i] for i in keep]
         self._edits = self._edits.kept(keep)
         self._sampler = None
@@ -163,9 +173,12 @@ class DecodeBatch:
         mx.eval(self._inputs)
         evaluate(self._cache)
 
-    def settle(self) -> None:
-        """Waits for the step under way."""
-        mx.eval(self._inputs)
+    def settle(self) -> list[StepToken]:
+        """Waits for the step under way, and returns its tokens."""
+        assert self._inputs is not None
+        tokens = self._tokens(self._inputs, self._known, self._scores)
+        self._known, self._scores = set(self.rows), None
+        return tokens
 
     def tidy(self) -> None:
         """Computes what no step needs, such as offsets of layers without positions: unread, it
@@ -173,28 +186,36 @@ class DecodeBatch:
         evaluate(self._cache)
 
     def step(self) -> list[StepToken]:
-        """Runs the model once. The tokens returned were drawn one step before."""
+        """Runs the model once. The tokens returned were drawn one step before, or where the host
+        draws, in this one."""
         assert self._inputs is not None
-        inputs, fresh, scores = self._inputs, self._fresh, self._scores
         if self._sampler is None:
             self._sampler = self._make_sampler()
+            if self._sampler.is_on_host and len(self._known) < len(self.rows):
+                return self.settle()  # the device drew so far; these come first
+        inputs, known, scores = self._inputs, self._known, self._scores
         logits = self._model(inputs[:, None], cache=self._cache)[:, -1, :]
         drawn = self._sampler.draw(logits, inputs)
         self._scores = self._score(logits, drawn)
-        self._inputs, self._fresh = drawn, set()
+        self._inputs, self._known = drawn, set()
         pending = [drawn] if self._scores is None else [drawn, *self._scores.arrays]
         mx.async_eval(pending)  # type: ignore[no-untyped-call]
+        if self._sampler.is_on_host:
+            return self.settle()
+        return self._tokens(inputs, known, scores)
 
-        known = scores.read() if scores is not None else {}
+    def _tokens(self, drawn: mx.array, known: set[Row], scores: _Scores | None) -> list[StepToken]:
+        """What a step drew, but for the rows whose token is known already."""
+        values = scores.read() if scores is not None else {}
         return [
-            StepToken(row, token_id, known.get(row))
-            for row, token_id in zip(self.rows, cast(list[int], inputs.tolist()), strict=True)
-            if row not in fresh
+            StepToken(row, token_id, values.get(row))
+            for row, token_id in zip(self.rows, cast(list[int], drawn.tolist()), strict=True)
+            if row not in known
         ]
 
     def _make_sampler(self) -> BatchSampler:
         # A row under way has one drawn token that the host has not counted yet.
-        places = [row.num_generated + (row not in self._fresh) for row in self.rows]
+        places = [row.num_generated + (row not in self._known) for row in self.rows]
         return BatchSampler(self.rows, places=places, edits=self._edits)
 
     def _score(self, logits: mx.array, drawn: mx.array) -> _Scores | None:

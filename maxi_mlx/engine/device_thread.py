@@ -181,7 +181,7 @@ class DeviceThread:
                 scheduler.num_running,
                 scheduler.num_waiting,
                 scheduler.kv_cache_bytes,
-                scheduler.num_prefill_tokens,
+                scheduler.reading.num_prefill_tokens,
                 scheduler.fault,
             )
             for scheduler in self._schedulers

@@ -15,7 +15,9 @@ _GROWTH_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
+    """A layer's share: so much a token up to its window, and so much whatever the length."""
+
     bytes_per_token: int
     fixed_bytes: int
     window_tokens: int | None
@@ -31,7 +33,7 @@ class _Part:
 class KVCost:
     """Bytes of cache by length, for one model."""
 
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
 
     def row_bytes(self, num_tokens: int) -> int:
         """One row of so many tokens."""
@@ -64,12 +66,12 @@ def _leaves(cache: Iterable[Any]) -> Iterable[Any]:
             yield entry
 
 
-def _unknown_part(entry: Any) -> _Part:
+def _unknown_part(entry: Any) -> Part:
     """A recurrent state has one size for ever; what counts tokens is taken to grow with them."""
     num_bytes = int(entry.nbytes)
     if hasattr(entry, "offset"):
-        return _Part(-(-num_bytes // _GROWTH_TOKENS), 0, None)
-    return _Part(0, num_bytes, None)
+        return Part(-(-num_bytes // _GROWTH_TOKENS), 0, None)
+    return Part(0, num_bytes, None)
 
 
 def measure(cache: Sequence[Any]) -> KVCost:
@@ -84,5 +86,5 @@ def measure(cache: Sequence[Any]) -> KVCost:
             continue
         num_tokens = (keys[0] if isinstance(keys, tuple | list) else keys).shape[2]
         window = getattr(entry, "max_size", None) or getattr(entry, "chunk_size", None)
-        parts.append(_Part(int(entry.nbytes) // num_tokens, 0, window))
+        parts.append(Part(int(entry.nbytes) // num_tokens, 0, window))
     return KVCost(tuple(parts))

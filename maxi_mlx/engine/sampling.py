@@ -48,6 +48,11 @@ class BatchSampler:
         self._keys = np.array([rows[i].key for i in drawn], dtype=np.uint32)
         self._keys[:, 1] += np.array([places[i] for i in drawn], dtype=np.uint32)
 
+    @property
+    def is_on_host(self) -> bool:
+        """Whether a draw waits for the logits, and is known at once."""
+        return self._xp is np and (self._has_draws or bool(self._edits))
+
     def draw(self, logits: mx.array, inputs: mx.array) -> mx.array:
         """``inputs``, ``(B,)``: the tokens that the logits follow."""
         if not self._has_draws and not self._edits:

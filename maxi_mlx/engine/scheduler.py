@@ -9,9 +9,10 @@ Lives on the device thread; knows nothing of text, clients or other models (`rot
 
 from __future__ import annotations
 
+import itertools
 import logging
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import mlx.core as mx
 
@@ -21,20 +22,16 @@ from maxi_mlx.engine.batch import DecodeBatch, Newcomer, StepToken
 from maxi_mlx.engine.fair_queue import FairQueue
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, PrefillNews, TokenEnd, TokenNews
-from maxi_mlx.engine.prefill import copy_cache, read_prompt, read_prompts_together
+from maxi_mlx.engine.prefill import copy_cache
+from maxi_mlx.engine.reading import Reading
 from maxi_mlx.engine.row import PromptJob, Row, resume
-from maxi_mlx.engine.siblings import Siblings
-from maxi_mlx.engine.slice_size import SliceSize
 
 logger = logging.getLogger(__name__)
 
-# Slices for others after which a prompt's turn comes, however long it is.
-_MAX_PASSED_OVER = 3
 # What a row is expected to grow by before anyone looks again, in tokens.
 _GROWTH_TOKENS = 256
 _STEPS_PER_CHECK = 64
-# Freed buffers go back to the system after so many tokens read, or steps.
-_TOKENS_PER_CLEAR = 2048
+# Freed buffers go back to the system after so many steps.
 _STEPS_PER_CLEAR = 512
 
 
@@ -52,27 +49,18 @@ class Scheduler:
         self._settings = settings
         self._memory_left_bytes = memory_left_bytes
         self._waiting = FairQueue()
-        self._reading: list[PromptJob] = []
+        self.reading = Reading(model, settings)
         self._batches: list[DecodeBatch] = []
-        self._siblings = Siblings()
-        self._slice_size = SliceSize()
         self._num_steps = 0
-        self._num_tokens_since_clear = 0
-        self.num_prefill_tokens = 0  # computed in all, padding left out
         self.fault: str | None = None
 
     @property
     def has_work(self) -> bool:
-        return bool(self._waiting or self._reading or self._batches)
+        return bool(self._waiting or self.reading.jobs or self._batches)
 
     @property
     def num_decoding(self) -> int:
         return sum(map(len, self._batches))
-
-    @property
-    def num_reading(self) -> int:
-        """Prompts that want the device; those that wait for what a sibling reads do not."""
-        return sum(not self._siblings.is_waiting(job) for job in self._reading)
 
     @property
     def num_waiting(self) -> int:
@@ -80,14 +68,11 @@ class Scheduler:
 
     @property
     def num_running(self) -> int:
-        return self.num_decoding + sum(len(job.rows) for job in self._reading)
+        return self.num_decoding + sum(len(job.rows) for job in self.reading.jobs)
 
     @property
     def kv_cache_bytes(self) -> int:
-        reading = sum(
-            int(entry.nbytes) for job in self._reading for entry in job.cache if not entry.empty()
-        )
-        return reading + sum(batch.cache_bytes for batch in self._batches)
+        return self.reading.cache_bytes + sum(batch.cache_bytes for batch in self._batches)
 
     def submit(self, job: PromptJob) -> None:
         self._waiting.put(job)
@@ -95,9 +80,7 @@ class Scheduler:
     def cancel(self, mailbox: Mailbox) -> None:
         """Forgets a request's prompts; its decoding rows leave at the next step."""
         self._waiting.drop(mailbox)
-        for job in [job for job in self._reading if job.mailbox is mailbox]:
-            self._stop_reading(job)
-            job.cache = []  # at once, whoever may still hold on to the job
+        self.reading.cancel(mailbox)
 
     def guarded(self, work: Callable[[Outbox], None], outbox: Outbox) -> None:
         """Does a part of a turn. Whatever escapes it ends this model's requests, and no more."""
@@ -111,11 +94,9 @@ class Scheduler:
 
     def fail_all(self, make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
         """Ends every request of this model, the waiting ones too."""
-        jobs = [*self._waiting.clear(), *self._reading]
+        jobs = [*self._waiting.clear(), *self.reading.clear()]
         rows = [row for job in jobs for row in job.rows]
         rows += [row for batch in self._batches for row in batch.rows]
-        self._reading.clear()
-        self._siblings = Siblings()
         self._batches.clear()
         self._fail(rows, make_error, outbox)
 
@@ -133,8 +114,7 @@ class Scheduler:
             self._waiting.take()
             if job.rows:
                 job.cache = self.model.new_cache()
-                self._siblings.find_leader(job, self._reading)
-                self._reading.append(job)
+                self.reading.add(job)
                 self._post_progress(job, outbox)
 
     def _has_room(self, job: PromptJob) -> bool:
@@ -148,7 +128,7 @@ class Scheduler:
     def _fits(self, *, newcomers: list[Row]) -> bool:
         """Whether all rows may grow for a while yet."""
         rows = [row for batch in self._batches for row in batch.rows]
-        rows += [row for job in self._reading for row in job.rows]
+        rows += [row for job in self.reading.jobs for row in job.rows]
         lengths = [
             len(row.token_ids) + min(row.num_tokens_left, _GROWTH_TOKENS)
             for row in (*rows, *newcomers)
@@ -161,92 +141,22 @@ class Scheduler:
     # -- reading prompts ---------------------------------------------------------------------
 
     def read(self, slice_s: float, outbox: Outbox) -> None:
-        """Reads a slice of one prompt, or several short prompts whole, for about ``slice_s``."""
-        most_tokens = self._settings.prefill_slice_tokens
-        budget_tokens = self._slice_size.tokens_for(slice_s, most_tokens=most_tokens)
-        jobs = self._pick(budget_tokens)
-        started = time.perf_counter()
-        try:
-            if len(jobs) == 1:
-                num_tokens = self._read_one(jobs[0], budget_tokens)
-            else:
-                num_tokens = read_prompts_together(self.model.model, jobs)
-                self.num_prefill_tokens += sum(job.num_processed for job in jobs)
-            self._slice_size.learn(num_tokens, time.perf_counter() - started)
-            self._start_rows([job for job in jobs if not job.num_remaining])
-        except Exception as error:
-            self._read_failed(jobs, error, outbox)
-            return
-        for job in jobs:
+        """Reads a slice of prompts; those that are read to their end start their rows."""
+        end = self.reading.read(slice_s)
+        for job in end.read:
             self._post_progress(job, outbox)
-            if not job.num_remaining:
-                self._stop_reading(job)
-        self._num_tokens_since_clear += num_tokens
-        if self._num_tokens_since_clear >= _TOKENS_PER_CLEAR:
-            self._num_tokens_since_clear = 0
-            mx.clear_cache()
-
-    def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
-        """A slice of one prompt, up to where a sibling takes a copy; returns its tokens."""
-        end = min(job.num_processed + budget_tokens, len(job.token_ids) - 1)
-        fork = self._siblings.stop_at(job)
-        num_tokens = (end if fork is None else min(end, fork)) - job.num_processed
-        read_prompt(self.model.model, job, num_tokens)
-        self.num_prefill_tokens += num_tokens
-        for follower in self._siblings.arrived(job):
-            follower.cache = copy_cache(job.cache)
-            follower.num_processed = job.num_processed
-            self._siblings.find_leader(follower, self._reading)
-        return num_tokens
-
-    def _stop_reading(self, job: PromptJob) -> None:
-        """Takes a prompt out. Those who waited for it find another sibling, or read themselves."""
-        self._reading.remove(job)
-        for orphan in self._siblings.forget(job):
-            self._siblings.find_leader(orphan, self._reading)
-
-    def _pick(self, budget_tokens: int) -> list[PromptJob]:
-        """Whose turn it is: the shortest prompts first, unless a longer one was passed over too
-        often. Whole prompts share a slice while they fit it, padded to the longest of them."""
-        jobs = [job for job in self._reading if not self._siblings.is_waiting(job)]
-        overdue = [job for job in jobs if job.num_passed_over >= _MAX_PASSED_OVER]
-        by_length = sorted(jobs, key=lambda job: job.num_remaining)
-        first = overdue[0] if overdue else by_length[0]
-        picked = [first]
-        if self._can_share(first, budget_tokens):
-            for job in by_length:
-                if job is first or not self._can_share(job, budget_tokens):
-                    continue
-                longest = max(first.num_remaining, job.num_remaining)
-                if (len(picked) + 1) * longest > budget_tokens:
-                    break
-                picked.append(job)
-        for job in jobs:
-            job.num_passed_over = 0 if job in picked else job.num_passed_over + 1
-        return picked
-
-    def _can_share(self, job: PromptJob, budget_tokens: int) -> bool:
-        return (
-            self.model.can_batch
-            and not job.must_read_alone
-            and not self._siblings.is_leading(job)
-            and job.num_processed == 0
-            and job.num_remaining <= budget_tokens
-        )
-
-    def _read_failed(self, jobs: list[PromptJob], error: Exception, outbox: Outbox) -> None:
-        """Whatever one prompt raises ends that prompt's request alone."""
-        if len(jobs) > 1:
-            # Each again by itself, which shows whose fault it is.
-            for job in jobs:
-                job.cache = self.model.new_cache()
-                job.num_processed, job.must_read_alone = 0, True
-            return
-        (job,) = jobs
-        logger.error("%s: reading its prompt failed", job.rows[0].request_id, exc_info=error)
-        self._stop_reading(job)
-        message = f"The model failed on this prompt: {error}"
-        self._fail(job.rows, lambda: EngineFailed(message), outbox)
+        done = [job for job in end.read if not job.num_remaining]
+        try:
+            self._start_rows(done)
+        except Exception as error:
+            end = self.reading.failed(done, error)
+        else:
+            for job in done:
+                self.reading.remove(job)
+        for job, fault in end.failed:
+            logger.error("%s: reading its prompt failed", job.rows[0].request_id, exc_info=fault)
+            message = f"The model failed on this prompt: {fault}"
+            self._fail(job.rows, partial(EngineFailed, message), outbox)
 
     def _start_rows(self, jobs: list[PromptJob]) -> None:
         """Lets the rows of prompts that are read decode, together where that is possible and
@@ -299,25 +209,50 @@ class Scheduler:
             self._keep_within_memory(outbox)
             for batch in self._batches:
                 batch.tidy()
-        for batch in list(self._batches):
-            try:
-                tokens = batch.step()
-            except Exception as error:
-                self._step_failed(batch, error, outbox)
-                continue
-            leaving = {token.row for token in tokens if self._take_token(token, outbox)}
-            self._leave(batch, leaving, outbox)
+            self._reunite(outbox)
+        self._advance(self._batches, DecodeBatch.step, outbox)
         self._num_steps += 1
         if self._num_steps % _STEPS_PER_CLEAR == 0:
             mx.clear_cache()
 
     def settle(self, outbox: Outbox) -> None:
-        """Waits for the steps under way."""
-        for batch in list(self._batches):
+        """Waits for the steps under way, and hands their tokens out before something else."""
+        self._advance(self._batches, DecodeBatch.settle, outbox)
+
+    def _advance(
+        self,
+        batches: Sequence[DecodeBatch],
+        advance: Callable[[DecodeBatch], list[StepToken]],
+        outbox: Outbox,
+    ) -> None:
+        for batch in list(batches):
             try:
-                batch.settle()
+                tokens = advance(batch)
             except Exception as error:
                 self._step_failed(batch, error, outbox)
+                continue
+            leaving = {token.row for token in tokens if self._take_token(token, outbox)}
+            self._leave(batch, leaving, outbox)
+
+    def _reunite(self, outbox: Outbox) -> None:
+        """Joins two batches that were kept apart by their rows' lengths, once they would fit."""
+        shared = [batch for batch in self._batches if self._is_shared(batch)]
+        for first, second in itertools.combinations(shared, 2):
+            lengths = [len(row.token_ids) for row in (*first.rows, *second.rows)]
+            if self.model.kv_cost.padding_bytes(lengths) > self.model.entry.weight_bytes:
+                continue
+            self._advance((first, second), DecodeBatch.settle, outbox)
+            if first in self._batches and second in self._batches:
+                self._absorb(first, second, outbox)
+            return  # the lists have changed; others have their turn at the next check
+
+    def _absorb(self, first: DecodeBatch, second: DecodeBatch, outbox: Outbox) -> None:
+        try:
+            first.join(second.newcomers(), vocabulary_size=self.model.vocabulary_size)
+        except Exception as error:
+            self._step_failed(second, error, outbox)
+        else:
+            self._batches.remove(second)
 
     def _keep_within_memory(self, outbox: Outbox) -> None:
         """Puts the newest rows back while the older ones would outgrow the memory. The last one

@@ -64,12 +64,12 @@ class Desk:
 def counting_reads(scheduler: Scheduler) -> Iterator[list[int]]:
     """How many prompts each slice was for."""
     reads: list[int] = []
-    pick = scheduler._pick
+    pick = scheduler.reading._pick
 
     def counting(budget_tokens: int) -> list[PromptJob]:
         jobs = pick(budget_tokens)
         reads.append(len(jobs))
         return jobs
 
-    scheduler._pick = counting  # type: ignore[method-assign]
+    scheduler.reading._pick = counting  # type: ignore[method-assign]
     yield reads

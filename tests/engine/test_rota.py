@@ -82,7 +82,7 @@ def test_running_answers_keep_their_share_while_a_prompt_is_read(
         outbox = rota.turn([scheduler])
         num_steps += any(isinstance(news, TokenNews) for _, news in outbox)
         num_slices += any(isinstance(news, PrefillNews) for _, news in outbox)
-        if not scheduler.num_reading:
+        if not scheduler.reading.num_wanting:
             break
     assert num_slices >= 10
     decoding_s, reading_s = num_steps * 0.004, num_slices * 0.012

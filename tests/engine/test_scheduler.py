@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from maxi_mlx.engine.kv_cost import KVCost, Part
 from maxi_mlx.engine.mailbox import PrefillNews, TokenNews
 from maxi_mlx.engine.row import PromptJob
 from tests.engine.conftest import LoadTiny
@@ -98,7 +99,7 @@ def test_siblings_read_what_they_share_once(family: str, load_tiny: LoadTiny) ->
     rows = [desk.submit(prompt, max_tokens=20)[0] for prompt in prompts]
     desk.run()
     # The last one's equal prompt is shared to its last token but one.
-    assert desk.scheduler.num_prefill_tokens == 120 + 19 + 4 + 29
+    assert desk.scheduler.reading.num_prefill_tokens == 120 + 19 + 4 + 29
     for row, prompt in zip(rows, prompts, strict=True):
         assert desk.tokens(row) == alone(model, prompt, 20)
 
@@ -112,7 +113,7 @@ def test_a_sibling_that_comes_a_little_late_shares_what_is_not_read_yet(
     desk.step(2)
     desk.submit([*system, 21, 22, 23], max_tokens=2)
     desk.run()
-    assert desk.scheduler.num_prefill_tokens == 200 + 1 + 2
+    assert desk.scheduler.reading.num_prefill_tokens == 200 + 1 + 2
 
 
 def test_a_prompt_is_read_once_for_all_its_answers(load_tiny: LoadTiny) -> None:
@@ -225,6 +226,28 @@ def test_long_and_short_rows_decode_apart_where_padding_would_outweigh_the_weigh
     assert not any(len(size) > 2 for size in sizes)
     for row, prompt in zip(rows, prompts, strict=True):
         assert desk.tokens(row) == alone(model, prompt, 30)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_kept_apart_by_length_join_once_the_padding_is_worth_it(
+    family: str, load_tiny: LoadTiny
+) -> None:
+    model = load_tiny(family)
+    cost = KVCost((Part(1, 0, None),))
+    entry = replace(model.entry, weight_bytes=cost.padding_bytes([10, 400]))
+    light = replace(model, entry=entry, kv_cost=cost)
+    wishes = {10: 150, 11: 5, 300: 150, 400: 150}  # length of prompt: max_tokens
+    prompts = {length: prompt_of(length, length) for length in wishes}
+    desk = Desk(light, replace(BALANCED, decode_share=1e-6))
+    rows = {length: desk.submit(prompts[length], max_tokens=wishes[length])[0] for length in wishes}
+    sizes = []
+    while desk.scheduler.has_work:
+        desk.step()
+        sizes.append(sorted(len(batch) for batch in desk.scheduler._batches))
+    assert [2, 2] in sizes
+    assert [3] in sizes  # the short one that is left and the two long ones
+    for length, row in rows.items():
+        assert desk.tokens(row) == alone(model, prompts[length], wishes[length])
 
 
 def test_one_request_of_many_prompts_does_not_starve_another(load_tiny: LoadTiny) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from maxi_mlx.engine.kv_cost import KVCost, _Part
+from maxi_mlx.engine.kv_cost import KVCost, Part
 
-PLAIN = KVCost((_Part(10, 0, None),))
+PLAIN = KVCost((Part(10, 0, None),))
 
 
 def test_caches_grow_in_steps() -> None:
@@ -12,7 +12,7 @@ def test_caches_grow_in_steps() -> None:
 
 
 def test_windows_and_states_stop_growing() -> None:
-    cost = KVCost((_Part(10, 0, 512), _Part(0, 700, None)))
+    cost = KVCost((Part(10, 0, 512), Part(0, 700, None)))
     assert [cost.row_bytes(n) for n in (100, 512, 100_000)] == [3260, 5820, 5820]
 
 

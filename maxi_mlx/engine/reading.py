@@ -1,0 +1,161 @@
+"""The prompts of one model that are being read, slice by slice, and whose turn it is.
+
+Short prompts share a slice; siblings read once what they share. Lives on the device thread; knows
+nothing of rows that decode.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+
+from maxi_mlx.core.settings import SchedulerSettings
+from maxi_mlx.engine.language_model import LanguageModel
+from maxi_mlx.engine.mailbox import Mailbox
+from maxi_mlx.engine.prefill import copy_cache, read_prompt, read_prompts_together
+from maxi_mlx.engine.row import PromptJob
+from maxi_mlx.engine.siblings import Siblings
+from maxi_mlx.engine.slice_size import SliceSize
+
+# Slices for others after which a prompt's turn comes, however long it is.
+_MAX_PASSED_OVER = 3
+# Freed buffers go back to the system after so many tokens read.
+_TOKENS_PER_CLEAR = 2048
+
+
+@dataclass(slots=True)
+class SliceEnd:
+    """What a slice came to: prompts that got on, and those that failed, with what they raised."""
+
+    read: list[PromptJob] = field(default_factory=list)
+    failed: list[tuple[PromptJob, Exception]] = field(default_factory=list)
+
+
+class Reading:
+    """Owns the prompts and their half-filled caches."""
+
+    def __init__(self, model: LanguageModel, settings: SchedulerSettings) -> None:
+        self._model = model
+        self._settings = settings
+        self.jobs: list[PromptJob] = []
+        self._siblings = Siblings()
+        self._slice_size = SliceSize()
+        self._num_tokens_since_clear = 0
+        self.num_prefill_tokens = 0  # computed in all, padding left out
+
+    @property
+    def num_wanting(self) -> int:
+        """Prompts that want the device; those that wait for what a sibling reads do not."""
+        return sum(not self._siblings.is_waiting(job) for job in self.jobs)
+
+    @property
+    def cache_bytes(self) -> int:
+        return sum(
+            int(entry.nbytes) for job in self.jobs for entry in job.cache if not entry.empty()
+        )
+
+    def add(self, job: PromptJob) -> None:
+        self._siblings.find_leader(job, self.jobs)
+        self.jobs.append(job)
+
+    def remove(self, job: PromptJob) -> None:
+        """Takes a prompt out. Those who waited for it find another sibling, or read themselves."""
+        self.jobs.remove(job)
+        for orphan in self._siblings.forget(job):
+            self._siblings.find_leader(orphan, self.jobs)
+
+    def cancel(self, mailbox: Mailbox) -> None:
+        for job in [job for job in self.jobs if job.mailbox is mailbox]:
+            self.remove(job)
+            job.cache = []  # at once, whoever may still hold on to the job
+
+    def clear(self) -> list[PromptJob]:
+        jobs, self.jobs = self.jobs, []
+        self._siblings = Siblings()
+        return jobs
+
+    # -- a slice -----------------------------------------------------------------------------
+
+    def read(self, slice_s: float) -> SliceEnd:
+        """A slice of one prompt, or several short ones whole, for about ``slice_s``. Prompts that
+        are read to their end stay until `remove`."""
+        jobs = self._pick(self._budget_tokens(slice_s, depth=0))
+        depth = jobs[0].num_processed
+        started = time.perf_counter()
+        try:
+            if len(jobs) == 1:
+                num_tokens = self._read_one(jobs[0], self._budget_tokens(slice_s, depth=depth))
+            else:
+                num_tokens = read_prompts_together(self._model.model, jobs)
+                self.num_prefill_tokens += sum(job.num_processed for job in jobs)
+        except Exception as error:
+            return self.failed(jobs, error)
+        self._slice_size.learn(num_tokens, time.perf_counter() - started, depth=depth)
+        self._num_tokens_since_clear += num_tokens
+        if self._num_tokens_since_clear >= _TOKENS_PER_CLEAR:
+            self._num_tokens_since_clear = 0
+            mx.clear_cache()
+        return SliceEnd(read=jobs)
+
+    def _budget_tokens(self, slice_s: float, *, depth: int) -> int:
+        return self._slice_size.tokens_for(
+            slice_s, depth=depth, most_tokens=self._settings.prefill_slice_tokens
+        )
+
+    def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
+        """A slice of one prompt, up to where a sibling takes a copy; returns its tokens."""
+        end = min(job.num_processed + budget_tokens, len(job.token_ids) - 1)
+        fork = self._siblings.stop_at(job)
+        num_tokens = (end if fork is None else min(end, fork)) - job.num_processed
+        read_prompt(self._model.model, job, num_tokens)
+        self.num_prefill_tokens += num_tokens
+        for follower in self._siblings.arrived(job):
+            follower.cache = copy_cache(job.cache)
+            follower.num_processed = job.num_processed
+            self._siblings.find_leader(follower, self.jobs)
+        return num_tokens
+
+    def failed(self, jobs: list[PromptJob], error: Exception) -> SliceEnd:
+        """Whatever one prompt raises ends that prompt's request alone."""
+        if len(jobs) > 1:
+            # Each again by itself, which shows whose fault it is.
+            for job in jobs:
+                job.cache = self._model.new_cache()
+                job.num_processed, job.must_read_alone = 0, True
+            return SliceEnd()
+        for job in jobs:
+            self.remove(job)
+        return SliceEnd(failed=[(job, error) for job in jobs])
+
+    # -- whose turn it is --------------------------------------------------------------------
+
+    def _pick(self, budget_tokens: int) -> list[PromptJob]:
+        """The shortest prompts first, unless a longer one was passed over too often. Whole prompts
+        share a slice while they fit it, padded to the longest of them."""
+        jobs = [job for job in self.jobs if not self._siblings.is_waiting(job)]
+        overdue = [job for job in jobs if job.num_passed_over >= _MAX_PASSED_OVER]
+        by_length = sorted(jobs, key=lambda job: job.num_remaining)
+        first = overdue[0] if overdue else by_length[0]
+        picked = [first]
+        if self._can_share(first, budget_tokens):
+            for job in by_length:
+                if job is first or not self._can_share(job, budget_tokens):
+                    continue
+                longest = max(first.num_remaining, job.num_remaining)
+                if (len(picked) + 1) * longest > budget_tokens:
+                    break
+                picked.append(job)
+        for job in jobs:
+            job.num_passed_over = 0 if job in picked else job.num_passed_over + 1
+        return picked
+
+    def _can_share(self, job: PromptJob, budget_tokens: int) -> bool:
+        return (
+            self._model.can_batch
+            and not job.must_read_alone
+            and not self._siblings.is_leading(job)
+            and job.num_processed == 0
+            and job.num_remaining <= budget_tokens
+        )
