@@ -6,6 +6,7 @@ def test_y(scripted_model):    folder = scripted_model               answers wor
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +19,19 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+_homes = itertools.count()
+
 TinyModel = Callable[[str], Path]
 
 SCRIPTED_MODEL = Path(__file__).parent / "data" / "scripted"
+
+
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A home of its own for every test, so that none finds another's prompts in the disk cache.
+    It isn't there until something is written into it."""
+    home = tmp_path_factory.getbasetemp() / f"home-{next(_homes)}"
+    monkeypatch.setenv("MAXI_MLX_HOME", str(home))
 
 
 @pytest.fixture(scope="session")

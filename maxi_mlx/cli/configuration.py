@@ -64,6 +64,9 @@ PARAMETERS = (
     Parameter("strategy", "strategy", kinds.one_of(get_args(Strategy))),
     Parameter("kv_bits", "kv_bits", kinds.one_of_numbers((2, 3, 4, 5, 6, 8))),
     Parameter("max_kv_size", "max_kv_size", kinds.whole(16)),
+    Parameter("cache_memory_bytes", "cache_memory", kinds.size(at_least=0)),
+    Parameter("cache_disk_bytes", "cache_disk", kinds.size(at_least=0)),
+    Parameter("cache_dir", "cache_dir", kinds.path("a folder")),
     Parameter("api_keys", "api_key", kinds.api_key(), separator=",", is_secret=True),
     Parameter("api_keys", "api_key_file", kinds.path("a file with one key a line")),
     Parameter("cors_origins", "cors", kinds.origin(), separator=","),
@@ -87,6 +90,7 @@ SCHEDULER: Mapping[str, Kind] = {
     "prefill_slice_tokens": kinds.whole(1),
     "decode_share": _SHARE,
     "memory_share": _SHARE,
+    "cache_share": _SHARE,
 }
 
 

@@ -73,7 +73,7 @@ def path(allowed: str) -> Kind:
     return Kind(allowed, check)
 
 
-def size() -> Kind:
+def size(*, at_least: int = 1) -> Kind:
     """A size as memory is counted: 1 MB is 1024 times 1024 bytes."""
 
     def check(value: object) -> int:
@@ -82,7 +82,7 @@ def size() -> Kind:
             if found is None:
                 raise ValueError
             value = int(found[1]) * 1024 ** " kmg".index(found[2] or " ")
-        if type(value) is not int or value < 1:
+        if type(value) is not int or value < at_least:
             raise ValueError
         return value
 

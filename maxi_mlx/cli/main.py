@@ -26,6 +26,7 @@ COMMANDS = {
     "serve": ("maxi_mlx.cli.serve:serve", "Answer OpenAI's API with the models on this machine."),
     "list": ("maxi_mlx.cli.list:list_models", "Show the models found, and what can't be served."),
     "pull": ("maxi_mlx.cli.pull:pull", "Fetch a small model to begin with."),
+    "cache": ("maxi_mlx.cli.cache:cache", "Show, check or clear the prompts kept on disk."),
     "doctor": (
         "maxi_mlx.cli.doctor:doctor",
         "Check this machine, and say what to do about each fault.",

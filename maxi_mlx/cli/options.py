@@ -43,6 +43,12 @@ _HELP = {
         "Let a row's cache keep the first few and the latest TOKENS; answers then decode one by "
         "one.",
     ),
+    "cache_memory": (
+        "SIZE",
+        "Memory for prefixes of prompts that may come again (a share of what is free); 0 for none.",
+    ),
+    "cache_disk": ("SIZE", "Disk for them, so that they outlive the server (10GB); 0 for none."),
+    "cache_dir": ("FOLDER", "Keep stored prefixes here (~/.maxi-mlx/cache/kv)."),
     "api_key": (
         "KEY",
         "Refuse requests without this key. Can be given several times. Other users of this machine "

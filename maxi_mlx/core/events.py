@@ -7,7 +7,7 @@ from typing import Literal
 
 from maxi_mlx.core.errors import MaxiError
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,13 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts. Stop and end tokens that were generated count as completion tokens."""
+    """Token counts. Stop and end tokens that were generated count as completion tokens, and so do
+    those of thoughts and of their tags (``reasoning_tokens``)."""
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,37 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """More of what one answer thinks before it speaks, without the tags around it."""
+
+    choice: int
+    text: str
+    tokens: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStart:
+    """One answer calls a tool: its ``index``-th call, from 0. Calls don't interleave."""
+
+    choice: int
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """More of a call's arguments. The pieces of one call join into the text of a JSON object."""
+
+    choice: int
+    index: int
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
-    """One answer ended. ``stop_string`` is the one that matched, if that was the reason."""
+    """One answer ended. ``stop_string`` is the one that matched, if that was the reason; the reason
+    is ``tool_calls`` where it called tools and then ended by itself."""
 
     choice: int
     reason: FinishReason
@@ -101,4 +132,14 @@ class Failed:
     error: MaxiError
 
 
-Event = Started | PrefillProgress | TextDelta | Finished | Completed | Failed
+Event = (
+    Started
+    | PrefillProgress
+    | TextDelta
+    | ReasoningDelta
+    | ToolCallStart
+    | ToolCallDelta
+    | Finished
+    | Completed
+    | Failed
+)

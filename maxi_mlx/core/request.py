@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from maxi_mlx.core.grammar import Constraint
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 MAX_STOP_STRINGS = 64
@@ -41,6 +43,39 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A function that the model may call. ``parameters`` is the JSON schema of its arguments, an
+    object's; None: it takes none. ``strict``: what is written must fit the schema."""
+
+    name: str
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChoice:
+    """``auto``: the model may call tools; ``required``: it must. ``names`` narrows the choice to
+    some of the tools, all of which the prompt describes; empty: any of them."""
+
+    mode: Literal["auto", "required"] = "auto"
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reasoning:
+    """How the model is to think before it answers. None everywhere: as its template has it.
+
+    ``budget_tokens`` is the most that a thought may take, its tags included; 0 is no thought.
+    ``effort`` and ``enabled`` are in the prompt's ``template_kwargs`` too.
+    """
+
+    effort: str | None = None
+    enabled: bool | None = None
+    budget_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPrompt:
     """Messages, turned into a prompt by the model's own chat template.
 
@@ -48,6 +83,7 @@ class ChatPrompt:
     """
 
     messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -99,7 +135,8 @@ class GenerateRequest:
 
     There are ``len(prompts) * n`` answers; answer ``i`` continues prompt ``i // n``.
     ``max_tokens`` None means to the end of the context. ``top_logprobs`` None means that no
-    log-probabilities are wanted; 0 asks for the chosen tokens' alone.
+    log-probabilities are wanted; 0 asks for the chosen tokens' alone. ``constraint`` is a form that
+    the answer's text must have, thoughts and tool calls apart.
     """
 
     id: str
@@ -111,6 +148,11 @@ class GenerateRequest:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     top_logprobs: int | None = None
     echo: bool = False
+    uses_cache: bool = True  # may go on from a stored prefix, and leave one
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)
+    parallel_tool_calls: bool = True
+    reasoning: Reasoning = field(default_factory=Reasoning)
+    constraint: Constraint | None = None
 
     @property
     def num_choices(self) -> int:
@@ -119,3 +161,9 @@ class GenerateRequest:
     @property
     def is_chat(self) -> bool:
         return isinstance(self.prompts[0], ChatPrompt)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What the model may call; empty for raw prompts."""
+        prompt = self.prompts[0]
+        return prompt.tools if isinstance(prompt, ChatPrompt) else ()

@@ -17,6 +17,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 11434
+DEFAULT_CACHE_DISK_BYTES = 10 * 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class SchedulerSettings:
     prefill_slice_tokens: int  # and how many tokens it may have at most
     decode_share: float  # of the device, for running answers while a prompt is read
     memory_share: float  # of the device's memory, for weights and KV caches together
+    cache_share: float  # of what the weights leave of that, for prefixes kept for later
 
 
 STRATEGIES: Mapping[Strategy, SchedulerSettings] = {
@@ -40,6 +42,7 @@ STRATEGIES: Mapping[Strategy, SchedulerSettings] = {
         prefill_slice_tokens=512,
         decode_share=0.5,
         memory_share=0.8,
+        cache_share=0.3,
     ),
     "balanced": SchedulerSettings(
         max_running_rows=16,
@@ -48,6 +51,7 @@ STRATEGIES: Mapping[Strategy, SchedulerSettings] = {
         prefill_slice_tokens=1024,
         decode_share=0.3,
         memory_share=0.8,
+        cache_share=0.3,
     ),
     # Most tokens a second over all clients: large slices, a full batch.
     "throughput": SchedulerSettings(
@@ -57,6 +61,7 @@ STRATEGIES: Mapping[Strategy, SchedulerSettings] = {
         prefill_slice_tokens=2048,
         decode_share=0.15,
         memory_share=0.85,
+        cache_share=0.2,
     ),
     # Leaves room for other programs: few answers, half of the memory.
     "memory": SchedulerSettings(
@@ -66,6 +71,7 @@ STRATEGIES: Mapping[Strategy, SchedulerSettings] = {
         prefill_slice_tokens=256,
         decode_share=0.3,
         memory_share=0.5,
+        cache_share=0.1,
     ),
 }
 
@@ -85,6 +91,9 @@ class Settings:
     scheduler: SchedulerSettings = STRATEGIES["balanced"]
     kv_bits: int | None = None
     max_kv_size: int | None = None
+    cache_memory_bytes: int | None = None  # None: by the strategy's cache_share
+    cache_disk_bytes: int = DEFAULT_CACHE_DISK_BYTES
+    cache_dir: Path | None = None  # None: in the project's own folder
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     cors_origins: tuple[str, ...] = ()
     tls_cert: Path | None = None

@@ -19,6 +19,9 @@ from maxi_mlx.text.stop_strings import StopStrings
 if TYPE_CHECKING:
     from maxi_mlx.engine.language_model import LanguageModel
 
+# Reading less than this is soon done again.
+_SHORT_PROMPT_TOKENS = 128
+_LATEST_BORDERS = 3
 # The room an answer needs at the least to be worth starting, in tokens.
 _ANSWER_TOKENS = 256
 
@@ -76,6 +79,22 @@ def _spared_by_xtc(model: LanguageModel) -> tuple[int, ...]:
     return tuple(sorted(ends.intersection(ids)))
 
 
+def message_borders(token_ids: Sequence[int], model: LanguageModel) -> tuple[int, ...]:
+    """Where a prompt's messages end, in tokens: after the system prompt, and after the latest ones.
+
+    The next turn is the same up to one of them, even where a template rewrites what was answered.
+    Of a model that can be gone on with from anywhere, none.
+    """
+    if not model.keeps_states or len(token_ids) < _SHORT_PROMPT_TOKENS:
+        return ()
+    marks = model.end_ids | model.vocabulary.special_ids
+    ends = [place + 1 for place, token_id in enumerate(token_ids) if token_id in model.end_ids]
+    if not ends:  # a template that marks beginnings alone
+        ends = [place for place, token_id in enumerate(token_ids) if token_id in marks and place]
+    ends = [place for place in ends if place < len(token_ids)]
+    return tuple(sorted({*ends[:1], *ends[-_LATEST_BORDERS:]}))
+
+
 def make_jobs(
     request: GenerateRequest,
     model: LanguageModel,
@@ -102,6 +121,7 @@ def make_jobs(
                 max_tokens=max_tokens,
                 end_ids=model.end_ids,
                 top_logprobs=request.top_logprobs,
+                uses_cache=request.uses_cache,
             )
             assembler = Assembler(
                 model.vocabulary,
@@ -111,5 +131,6 @@ def make_jobs(
             )
             generation.add(row, assembler)
             rows.append(row)
-        jobs.append(PromptJob(token_ids=prompt, rows=rows))
+        borders = message_borders(prompt, model) if request.uses_cache else ()
+        jobs.append(PromptJob(token_ids=prompt, rows=rows, borders=borders))
     return jobs

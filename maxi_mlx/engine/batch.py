@@ -142,12 +142,17 @@ class DecodeBatch:
 
     def newcomers(self) -> list[Newcomer]:
         """The rows and their own caches, to join another batch with, once settled."""
+        return [Newcomer(row, self.cache_of(row)) for row in self.rows]
+
+    def num_cached_tokens(self, row: Row) -> int:
+        """How many of a row's tokens are in its cache: all, but for one that the next step feeds."""
+        return len(row.token_ids) - (row in self._known)
+
+    def cache_of(self, row: Row) -> list[Any]:
+        """A row's own cache, lazily; the batch's where the row is alone."""
         if not self.is_merged:
-            return [Newcomer(self.rows[0], self._cache)]
-        return [
-            Newcomer(row, extract_cache(self._model, self._cache, index))
-            for index, row in enumerate(self.rows)
-        ]
+            return self._cache
+        return extract_cache(self._model, self._cache, self.rows.index(row))
 
     def leave(self, leaving: set[Row]) -> None:
         """Drops rows and frees their share of the caches."""

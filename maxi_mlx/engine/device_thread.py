@@ -19,21 +19,28 @@ from typing import TYPE_CHECKING, TypeVar
 
 from maxi_mlx.core.errors import Unavailable
 from maxi_mlx.core.models import ModelEntry
-from maxi_mlx.core.settings import Backend, SchedulerSettings
+from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine import device
 from maxi_mlx.engine.inbox import Call, Inbox
 from maxi_mlx.engine.mailbox import Outbox, deliver
 from maxi_mlx.engine.status import MemoryStatus
+from maxi_mlx.kv_cache.counts import CacheStats
+from maxi_mlx.kv_cache.disk.tier import DiskTier
 
 if TYPE_CHECKING:
+    from maxi_mlx.engine.cache_form import CacheForm
+    from maxi_mlx.engine.language_model import LanguageModel
+    from maxi_mlx.engine.prefixes import Prefixes
     from maxi_mlx.engine.rota import Rota
     from maxi_mlx.engine.scheduler import Scheduler
+    from maxi_mlx.kv_cache.store import PrefixStore
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _READING_PERIOD_S = 0.25
+_RESTORE_PATIENCE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,8 @@ class SchedulerReading:
     num_waiting: int
     kv_cache_bytes: int
     num_prefill_tokens: int
+    namespace: str  # of the prefix cache
+    prefixes: CacheStats
     fault: str | None
 
 
@@ -54,23 +63,26 @@ class DeviceReading:
     memory: MemoryStatus | None
     available_bytes: int
     models: dict[ModelEntry, SchedulerReading]
+    prefixes: CacheStats  # of all models
+    prefix_limit_bytes: int
 
 
 class DeviceThread:
     """Owns the thread, its inbox and the list of loaded models."""
 
-    def __init__(self, backend: Backend, settings: SchedulerSettings) -> None:
-        self._backend = backend
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._disk: DiskTier | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="device")
         self._inbox = Inbox()
         self._rota: Rota | None = None
+        self._store: PrefixStore | None = None
         self._schedulers: list[Scheduler] = []
         self._is_stopping = False
         self._read_at_s = 0.0
         self._job: Future[None] | None = None
         self.limit_bytes = 0
-        self.reading = DeviceReading(None, 0, {})
+        self.reading = DeviceReading(None, 0, {}, CacheStats(), 0)
 
     @property
     def fault(self) -> str | None:
@@ -79,7 +91,8 @@ class DeviceThread:
             return None
         return f"the device thread ended: {self._job.exception()!r}"
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop, disk: DiskTier | None) -> None:
+        self._disk = disk
         self._job = self._executor.submit(self._run, loop)
 
     async def prepare(self) -> None:
@@ -110,11 +123,40 @@ class DeviceThread:
 
     # -- on the device thread ----------------------------------------------------------------
 
+    def open_prefixes(self, model: LanguageModel, form: CacheForm) -> Prefixes:
+        from maxi_mlx.engine.cache_namespace import cache_namespace
+        from maxi_mlx.engine.prefixes import Prefixes
+
+        assert self._store is not None
+        name = cache_namespace(model.entry, kv_bits=form.kv_bits, max_kv_size=form.max_kv_size)
+        return Prefixes(self._store.open(name, model.new_cache), free=self.free_prefixes)
+
     def add(self, scheduler: Scheduler) -> None:
         self._schedulers.append(scheduler)
+        self._set_prefix_budget()
 
     def remove(self, scheduler: Scheduler) -> None:
         self._schedulers.remove(scheduler)
+        assert self._store is not None
+        self._store.close(scheduler.prefixes.store)
+        self._set_prefix_budget()
+
+    def free_prefixes(self, num_bytes: int) -> None:
+        """Gives up stored prefixes, of whatever model, as far as so many bytes need it."""
+        assert self._store is not None
+        if self._store.num_bytes:
+            self._store.shrink_to(max(self._store.num_bytes - num_bytes, 0))
+            self.free_memory()
+
+    def _set_prefix_budget(self) -> None:
+        """A share of what the weights leave, unless the owner named a size."""
+        assert self._store is not None
+        weight_bytes = sum(scheduler.model.entry.weight_bytes for scheduler in self._schedulers)
+        left_bytes = max(self.limit_bytes - weight_bytes, 0)
+        budget_bytes = self._settings.cache_memory_bytes
+        if budget_bytes is None:
+            budget_bytes = int(left_bytes * self._settings.scheduler.cache_share)
+        self._store.budget_bytes = min(budget_bytes, left_bytes)
 
     def memory_left_bytes(self) -> int:
         """What may still be taken, by our own limit and by what the machine has free. The
@@ -131,13 +173,16 @@ class DeviceThread:
         self._read(force=True)
 
     def _prepare(self) -> None:
-        device.prepare(self._backend)
+        device.prepare(self._settings.backend)
         device.select()
-        self.limit_bytes = int(device.describe().memory_bytes * self._settings.memory_share)
+        self.limit_bytes = int(device.describe().memory_bytes * self._settings.scheduler.memory_share)
         # What the first model needs, imported while nobody waits for it.
         from maxi_mlx.engine.rota import Rota
+        from maxi_mlx.kv_cache.store import PrefixStore
 
-        self._rota = Rota(self._settings)
+        self._rota = Rota(self._settings.scheduler)
+        self._store = PrefixStore(budget_bytes=0, disk=self._disk, post=self.post)
+        self._set_prefix_budget()
         self._read(force=True)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -146,13 +191,21 @@ class DeviceThread:
                 has_work = any(scheduler.has_work for scheduler in self._schedulers)
                 if not has_work:
                     self._read(force=True)
-                for command in self._inbox.take(wait=not has_work):
+                for command in self._inbox.take(timeout_s=self._patience_s(has_work)):
                     command.run()
                 self._post(self._turn(), loop)
                 self._read()
         finally:
             self._inbox.close()
             self._post(self._end_all(), loop)
+
+    def _patience_s(self, has_work: bool) -> float | None:
+        """How long to wait for commands: for ever with nothing to do, unless the disk is waited
+        for, which has its time."""
+        if has_work:
+            return 0.0
+        is_restoring = any(scheduler.prefixes.num_restoring for scheduler in self._schedulers)
+        return _RESTORE_PATIENCE_S if is_restoring else None
 
     def _turn(self) -> Outbox:
         """A method of its own, so that no variable of the long-lived loop keeps an unloaded model
@@ -182,9 +235,18 @@ class DeviceThread:
                 scheduler.num_waiting,
                 scheduler.kv_cache_bytes,
                 scheduler.reading.num_prefill_tokens,
+                scheduler.prefixes.store.namespace,
+                scheduler.prefixes.store.stats(),
                 scheduler.fault,
             )
             for scheduler in self._schedulers
         }
         memory = device.memory(self.limit_bytes)
-        self.reading = DeviceReading(memory, device.available_bytes(), models)
+        assert self._store is not None
+        self.reading = DeviceReading(
+            memory,
+            device.available_bytes(),
+            models,
+            self._store.stats(),
+            self._store.budget_bytes,
+        )

@@ -32,6 +32,9 @@ from maxi_mlx.engine.mailbox import Mailbox
 from maxi_mlx.engine.model_pool import LoadedModelHandle, ModelPool
 from maxi_mlx.engine.row import PromptJob
 from maxi_mlx.engine.status import EngineState, EngineStatus, LoadedModel
+from maxi_mlx.kv_cache.counts import CacheStats
+from maxi_mlx.kv_cache.disk.folder import default_folder
+from maxi_mlx.kv_cache.disk.tier import DiskTier, DiskUsage
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +47,8 @@ class Engine:
     def __init__(self, settings: Settings, catalog: Catalog) -> None:
         self._settings = settings
         self._catalog = catalog
-        self._device = DeviceThread(settings.backend, settings.scheduler)
+        self._disk: DiskTier | None = None
+        self._device = DeviceThread(settings)
         self._pool = ModelPool(self._device, settings)
         # Their own, so that a template that takes for ever keeps nobody from the catalog.
         self._prompt_threads = ThreadPoolExecutor(4, thread_name_prefix="prompts")
@@ -59,7 +63,8 @@ class Engine:
 
     async def start(self) -> None:
         """Starts the device thread; MLX and ``settings.model`` come in the background."""
-        self._device.start(asyncio.get_running_loop())
+        self._disk = await asyncio.to_thread(_start_disk_tier, self._settings)
+        self._device.start(asyncio.get_running_loop(), self._disk)
         self._preparing = asyncio.create_task(self._device.prepare())
         self._loading_first = asyncio.create_task(self._load_first())
 
@@ -97,12 +102,17 @@ class Engine:
         await self._pool.close()
         self._prompt_threads.shutdown(wait=False, cancel_futures=True)
         await self._device.stop()
+        if self._disk is not None:
+            await asyncio.to_thread(self._disk.close)
 
     def status(self) -> EngineStatus:
         reading = self._device.reading
         loaded = []
         for slot in self._pool.slots:
             figures = reading.models.get(slot.entry)
+            usage = DiskUsage(0, 0)
+            if self._disk is not None and figures is not None:
+                usage = self._disk.usage(figures.namespace)
             loaded.append(
                 LoadedModel(
                     id=slot.entry.id,
@@ -112,6 +122,9 @@ class Engine:
                     num_running=figures.num_running if figures else 0,
                     kv_cache_bytes=figures.kv_cache_bytes if figures else 0,
                     prefill_tokens=figures.num_prefill_tokens if figures else 0,
+                    prefixes=figures.prefixes if figures else CacheStats(),
+                    disk_files=usage.num_files,
+                    disk_bytes=usage.num_bytes,
                 )
             )
         faults = [figures.fault for figures in reading.models.values() if figures.fault]
@@ -122,6 +135,9 @@ class Engine:
             num_waiting=self._num_waiting,
             loaded=tuple(loaded),
             kv_cache_bytes=sum(f.kv_cache_bytes for f in reading.models.values()),
+            prefixes=reading.prefixes,
+            prefix_limit_bytes=reading.prefix_limit_bytes,
+            disk=self._disk.stats if self._disk is not None else None,
             memory=reading.memory,
         )
 
@@ -185,6 +201,7 @@ class Engine:
             mailbox=Mailbox(),
             vocabulary=model.vocabulary,
             prompt_tokens=sum(map(len, token_ids)),
+            answers_per_prompt=request.n,
             arrived_s=arrived_s,
             on_begin=on_begin,
         )
@@ -277,6 +294,16 @@ class Engine:
             ),
             param="model",
         )
+
+
+def _start_disk_tier(settings: Settings) -> DiskTier | None:
+    """Where stored prefixes outlive the server; pieces come back by way of memory, so that there
+    is no disk without it."""
+    if not settings.cache_disk_bytes or settings.cache_memory_bytes == 0:
+        return None
+    disk = DiskTier(settings.cache_dir or default_folder(), settings.cache_disk_bytes)
+    disk.start()
+    return disk
 
 
 def _submit(handle: LoadedModelHandle, jobs: Sequence[PromptJob]) -> None:

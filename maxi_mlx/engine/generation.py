@@ -65,8 +65,10 @@ class Generation:
     vocabulary: Vocabulary
     answers: list[_Answer] = field(default_factory=list)
     prompt_tokens: int
+    answers_per_prompt: int
     arrived_s: float
     on_begin: Callable[[], None]
+    cached_tokens: dict[int, int] = field(default_factory=dict)  # by prompt
 
     def add(self, row: Row, assembler: Assembler) -> None:
         self.answers.append(_Answer(row, assembler))
@@ -81,7 +83,9 @@ class Generation:
                     case FaultNews(error):
                         yield Failed(error)
                         return
-                    case PrefillNews(_, processed, total):
+                    case PrefillNews(choice, processed, total):
+                        # What is there before the first slice came out of the prefix cache.
+                        self.cached_tokens.setdefault(choice // self.answers_per_prompt, processed)
                         if not clock.began_s:
                             clock.began_s = time.monotonic()
                             self.on_begin()
@@ -92,7 +96,10 @@ class Generation:
                             num_open -= isinstance(event, Finished)
                             yield event
         completion_tokens = sum(answer.num_tokens for answer in self.answers)
-        yield Completed(Usage(self.prompt_tokens, completion_tokens), clock.timings())
+        usage = Usage(
+            self.prompt_tokens, completion_tokens, cached_tokens=sum(self.cached_tokens.values())
+        )
+        yield Completed(usage, clock.timings())
 
     def _token(self, news: TokenNews) -> list[Event]:
         answer = self.answers[news.choice]

@@ -70,19 +70,20 @@ class Inbox:
                 return
         command.refuse(_closed())
 
-    def take(self, *, wait: bool) -> list[Command]:
-        """All commands that have come; waits for the first one if told to."""
-        commands = [self._commands.get()] if wait else []
+    def take(self, *, timeout_s: float | None) -> list[Command]:
+        """All commands that have come; waits so long for the first one, None: for ever."""
+        commands: list[Command] = []
         while True:
+            wait = timeout_s != 0 and not commands
             try:
-                commands.append(self._commands.get_nowait())
+                commands.append(self._commands.get(wait, timeout_s))
             except queue.Empty:
                 return commands
 
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-        for command in self.take(wait=False):
+        for command in self.take(timeout_s=0):
             command.refuse(_closed())
 
 

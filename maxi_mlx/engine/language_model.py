@@ -21,6 +21,7 @@ from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.batch import can_batch
 from maxi_mlx.engine.cache_form import CacheForm
 from maxi_mlx.engine.kv_cost import KVCost, measure
+from maxi_mlx.kv_cache.layout import layout_of
 from maxi_mlx.text.vocabulary import Vocabulary, piece_decoder, strips_first_space
 
 # For a model that names no limit (a recurrent one): memory is the limit then.
@@ -48,6 +49,7 @@ class LanguageModel:
     end_ids: frozenset[int]
     kv_cost: KVCost
     can_batch: bool
+    keeps_states: bool  # some layers' caches can't be cut
     new_cache: Callable[[], list[Any]]  # the empty caches of one row
     sampling_defaults: Mapping[str, float]
 
@@ -74,6 +76,7 @@ def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
         end_ids=frozenset(int(i) for i in tokenizer.eos_token_ids if i < vocabulary_size),
         kv_cost=measure(cache),
         can_batch=can_batch(cache),
+        keeps_states=layout_of(new_cache).has_states,
         new_cache=new_cache,
         sampling_defaults=read_sampling_defaults(entry.path),
     )

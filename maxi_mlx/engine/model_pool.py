@@ -140,7 +140,10 @@ class ModelPool:
         form = CacheForm(self._settings.kv_bits, self._settings.max_kv_size)
         model = load_language_model(entry, form)
         scheduler = Scheduler(
-            model, self._settings.scheduler, memory_left_bytes=self._device_thread.memory_left_bytes
+            model,
+            self._settings.scheduler,
+            memory_left_bytes=self._device_thread.memory_left_bytes,
+            prefixes=self._device_thread.open_prefixes(model, form),
         )
         self._device_thread.add(scheduler)
         return LoadedModelHandle(model, scheduler, PromptBuilder(model))
@@ -159,6 +162,10 @@ class ModelPool:
             )
         while True:
             left_bytes = await self._device_thread.call(self._device_thread.memory_left_bytes)
+            if needed_bytes > left_bytes:
+                free = partial(self._device_thread.free_prefixes, needed_bytes - left_bytes)
+                await self._device_thread.call(free)
+                left_bytes = await self._device_thread.call(self._device_thread.memory_left_bytes)
             if needed_bytes <= left_bytes:
                 return
             idle = self._idle_longest()

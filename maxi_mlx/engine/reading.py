@@ -15,6 +15,7 @@ from maxi_mlx.core.settings import SchedulerSettings
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import Mailbox
 from maxi_mlx.engine.prefill import copy_cache, read_prompt, read_prompts_together
+from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.row import PromptJob
 from maxi_mlx.engine.siblings import Siblings
 from maxi_mlx.engine.slice_size import SliceSize
@@ -36,9 +37,12 @@ class SliceEnd:
 class Reading:
     """Owns the prompts and their half-filled caches."""
 
-    def __init__(self, model: LanguageModel, settings: SchedulerSettings) -> None:
+    def __init__(
+        self, model: LanguageModel, settings: SchedulerSettings, prefixes: Prefixes
+    ) -> None:
         self._model = model
         self._settings = settings
+        self._prefixes = prefixes
         self.jobs: list[PromptJob] = []
         self._siblings = Siblings()
         self._slice_size = SliceSize()
@@ -69,6 +73,7 @@ class Reading:
     def cancel(self, mailbox: Mailbox) -> None:
         for job in [job for job in self.jobs if job.mailbox is mailbox]:
             self.remove(job)
+            self._prefixes.keep_read(job)  # a client that left may ask again
             job.cache = []  # at once, whoever may still hold on to the job
 
     def clear(self) -> list[PromptJob]:
@@ -105,12 +110,15 @@ class Reading:
         )
 
     def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
-        """A slice of one prompt, up to where a sibling takes a copy; returns its tokens."""
-        end = min(job.num_processed + budget_tokens, len(job.token_ids) - 1)
-        fork = self._siblings.stop_at(job)
-        num_tokens = (end if fork is None else min(end, fork)) - job.num_processed
+        """A slice of one prompt, up to where a sibling takes a copy, or a message ends; returns
+        its tokens."""
+        ends = [job.num_processed + budget_tokens, len(job.token_ids) - 1]
+        ends += [end for end in (self._siblings.stop_at(job), job.next_border) if end is not None]
+        num_tokens = min(ends) - job.num_processed
         read_prompt(self._model.model, job, num_tokens)
         self.num_prefill_tokens += num_tokens
+        if job.num_processed in job.borders:
+            self._prefixes.keep_read(job)
         for follower in self._siblings.arrived(job):
             follower.cache = copy_cache(job.cache)
             follower.num_processed = job.num_processed
@@ -156,6 +164,7 @@ class Reading:
             self._model.can_batch
             and not job.must_read_alone
             and not self._siblings.is_leading(job)
+            and job.next_border is None
             and job.num_processed == 0
             and job.num_remaining <= budget_tokens
         )

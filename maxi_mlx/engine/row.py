@@ -69,6 +69,7 @@ class Row:
     max_tokens: int
     end_ids: frozenset[int]
     top_logprobs: int | None
+    uses_cache: bool = True  # the prefix cache
     cancelled: bool = False
     is_suspect: bool = False
 
@@ -86,7 +87,8 @@ class PromptJob:
     """Tokens to read and the rows that go on from them; they are read once for all of the rows.
 
     ``num_processed`` tokens are in ``cache``; the last one is left for the first step.
-    ``num_passed_over`` slices went to other prompts since its last one.
+    ``num_passed_over`` slices went to other prompts since its last one. ``borders`` are places
+    to stop at, in tokens, since others may go on from there: where messages end.
     """
 
     token_ids: Sequence[int]
@@ -94,11 +96,21 @@ class PromptJob:
     cache: list[Any] = field(default_factory=list)
     num_processed: int = 0
     num_passed_over: int = 0
+    borders: tuple[int, ...] = ()
+    was_restored: bool = False  # from the prefix cache's disk
     must_read_alone: bool = False
 
     @property
     def mailbox(self) -> Mailbox:
         return self.rows[0].mailbox
+
+    @property
+    def uses_cache(self) -> bool:
+        return self.rows[0].uses_cache
+
+    @property
+    def next_border(self) -> int | None:
+        return next((place for place in self.borders if place > self.num_processed), None)
 
     @property
     def num_remaining(self) -> int:

@@ -23,6 +23,7 @@ from maxi_mlx.engine.fair_queue import FairQueue
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, PrefillNews, TokenEnd, TokenNews
 from maxi_mlx.engine.prefill import copy_cache
+from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.reading import Reading
 from maxi_mlx.engine.row import PromptJob, Row, resume
 
@@ -44,12 +45,14 @@ class Scheduler:
         settings: SchedulerSettings,
         *,
         memory_left_bytes: Callable[[], int],
+        prefixes: Prefixes,
     ) -> None:
         self.model = model
+        self.prefixes = prefixes
         self._settings = settings
         self._memory_left_bytes = memory_left_bytes
         self._waiting = FairQueue()
-        self.reading = Reading(model, settings)
+        self.reading = Reading(model, settings, prefixes)
         self._batches: list[DecodeBatch] = []
         self._num_steps = 0
         self.fault: str | None = None
@@ -64,7 +67,7 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
-        return self._waiting.num_rows
+        return self._waiting.num_rows + self.prefixes.num_restoring
 
     @property
     def num_running(self) -> int:
@@ -80,6 +83,7 @@ class Scheduler:
     def cancel(self, mailbox: Mailbox) -> None:
         """Forgets a request's prompts; its decoding rows leave at the next step."""
         self._waiting.drop(mailbox)
+        self.prefixes.forget(lambda job: job.mailbox is mailbox)
         self.reading.cancel(mailbox)
 
     def guarded(self, work: Callable[[Outbox], None], outbox: Outbox) -> None:
@@ -94,7 +98,8 @@ class Scheduler:
 
     def fail_all(self, make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
         """Ends every request of this model, the waiting ones too."""
-        jobs = [*self._waiting.clear(), *self.reading.clear()]
+        jobs = [*self._waiting.clear(), *self.prefixes.forget(lambda _: True)]
+        jobs += self.reading.clear()
         rows = [row for job in jobs for row in job.rows]
         rows += [row for batch in self._batches for row in batch.rows]
         self._batches.clear()
@@ -106,27 +111,33 @@ class Scheduler:
         """Drops who left and lets in who waits, while rows and memory allow."""
         for batch in list(self._batches):
             self._leave(batch, {row for row in batch.rows if row.cancelled}, outbox)
+        for job in self.prefixes.overdue():
+            self._waiting.put_back(job)
         while self._waiting:
             job = self._waiting.first()
             job.rows = [row for row in job.rows if not row.cancelled]
             if job.rows and not self._has_room(job):
                 return
             self._waiting.take()
-            if job.rows:
-                job.cache = self.model.new_cache()
-                self.reading.add(job)
-                self._post_progress(job, outbox)
+            if not job.rows or self.prefixes.begin_restore(
+                job, on_done=partial(self._waiting.put_back, job)
+            ):
+                continue
+            self.prefixes.fetch(job, self.model.new_cache)
+            self.reading.add(job)
+            self._post_progress(job, job.num_processed, outbox)
 
     def _has_room(self, job: PromptJob) -> bool:
         num_running = self.num_running
         if not num_running:
             return True  # it was found to fit when it came; others' rows will end
-        if num_running + len(job.rows) > self._settings.max_running_rows:
+        num_rows = num_running + self.prefixes.num_restoring + len(job.rows)
+        if num_rows > self._settings.max_running_rows:
             return False
         return self._fits(newcomers=job.rows)
 
     def _fits(self, *, newcomers: list[Row]) -> bool:
-        """Whether all rows may grow for a while yet."""
+        """Whether all rows may grow for a while yet; stored prefixes make way for them."""
         rows = [row for batch in self._batches for row in batch.rows]
         rows += [row for job in self.reading.jobs for row in job.rows]
         lengths = [
@@ -136,7 +147,11 @@ class Scheduler:
         needed_bytes = self.model.kv_cost.batches_bytes(
             lengths, most_padding_bytes=self.model.entry.weight_bytes
         )
-        return needed_bytes <= self._memory_left_bytes() + self.kv_cache_bytes
+        left_bytes = self._memory_left_bytes() + self.kv_cache_bytes
+        if needed_bytes > left_bytes:
+            self.prefixes.free(needed_bytes - left_bytes)
+            left_bytes = self._memory_left_bytes() + self.kv_cache_bytes
+        return needed_bytes <= left_bytes
 
     # -- reading prompts ---------------------------------------------------------------------
 
@@ -144,8 +159,12 @@ class Scheduler:
         """Reads a slice of prompts; those that are read to their end start their rows."""
         end = self.reading.read(slice_s)
         for job in end.read:
-            self._post_progress(job, outbox)
+            # The last token is computed with the first step; for a client it is read.
+            num_read = job.num_processed if job.num_remaining else len(job.token_ids)
+            self._post_progress(job, num_read, outbox)
         done = [job for job in end.read if not job.num_remaining]
+        for job in done:
+            self.prefixes.keep_read(job)
         try:
             self._start_rows(done)
         except Exception as error:
@@ -261,7 +280,7 @@ class Scheduler:
             batch = self._batches[-1]
             row = batch.rows[-1]
             logger.warning("%s: no memory to go on beside others; it waits", row.request_id)
-            self._leave(batch, {row}, outbox)
+            self._leave(batch, {row}, outbox, keeps=False)
             self._waiting.put_back(resume(row))
             if not self._batches:
                 return
@@ -289,7 +308,13 @@ class Scheduler:
         outbox.append((row.mailbox, TokenNews(row.choice, token.token_id, end, token.scores)))
         return end is not None
 
-    def _leave(self, batch: DecodeBatch, leaving: set[Row], outbox: Outbox) -> None:
+    def _leave(
+        self, batch: DecodeBatch, leaving: set[Row], outbox: Outbox, *, keeps: bool = True
+    ) -> None:
+        for row in leaving if keeps else ():
+            self.prefixes.keep_written(
+                row, batch.num_cached_tokens(row), partial(batch.cache_of, row)
+            )
         if not leaving:
             return
         try:
@@ -317,10 +342,9 @@ class Scheduler:
 
     # -- news --------------------------------------------------------------------------------
 
-    def _post_progress(self, job: PromptJob, outbox: Outbox) -> None:
-        done = job.num_processed if job.num_remaining else len(job.token_ids)
+    def _post_progress(self, job: PromptJob, num_read: int, outbox: Outbox) -> None:
         for row in job.rows:
-            outbox.append((row.mailbox, PrefillNews(row.choice, done, len(job.token_ids))))
+            outbox.append((row.mailbox, PrefillNews(row.choice, num_read, len(job.token_ids))))
 
     def _fail(self, rows: list[Row], make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
         # An error each: it is raised in several tasks, and a traceback grows with every raise.

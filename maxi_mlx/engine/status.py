@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from maxi_mlx.kv_cache.counts import CacheStats
+from maxi_mlx.kv_cache.disk.tier import DiskStats
+
 EngineState = Literal["starting", "ready", "failed", "draining"]
 
 
@@ -20,7 +23,8 @@ class MemoryStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
-    """A model that is loaded, or being loaded. ``prefill_tokens`` were computed since then."""
+    """A model that is loaded, or being loaded. ``prefill_tokens`` were computed since then;
+    ``prefixes`` are stored of its prompts, those on disk being ``disk_files``."""
 
     id: str
     state: Literal["loading", "ready"]
@@ -29,11 +33,16 @@ class LoadedModel:
     num_running: int
     kv_cache_bytes: int
     prefill_tokens: int
+    prefixes: CacheStats
+    disk_files: int
+    disk_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatus:
-    """A snapshot. ``fault`` is the last failure that took more than one request with it."""
+    """A snapshot. ``fault`` is the last failure that took more than one request with it;
+    ``kv_cache_bytes`` is what running answers hold, ``prefixes`` what is stored for later, of which
+    there may be ``prefix_limit_bytes``; ``disk`` is None where it is switched off."""
 
     state: EngineState
     fault: str | None
@@ -41,4 +50,7 @@ class EngineStatus:
     num_waiting: int
     loaded: tuple[LoadedModel, ...]
     kv_cache_bytes: int
+    prefixes: CacheStats
+    prefix_limit_bytes: int
+    disk: DiskStats | None
     memory: MemoryStatus | None

@@ -68,6 +68,7 @@ async def _generate(request: web.Request, endpoint: Endpoint) -> web.StreamRespo
         "system_fingerprint": FINGERPRINT,
         "num_choices": call.request.num_choices,
         "logprobs": call.request.top_logprobs is not None,
+        "legacy_functions": call.legacy_functions,
     }
     events = request.app[ENGINE].generate(call.request)
     async with EventFeed(

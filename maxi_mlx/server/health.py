@@ -46,17 +46,6 @@ async def health(request: web.Request) -> web.Response:
     return json_response(body, status=503 if status.state in REFUSING else 200)
 
 
-async def cache_stats(request: web.Request) -> web.Response:
-    status = request.app[ENGINE].status()
-    return json_response(
-        {
-            "kv_cache": {"bytes": status.kv_cache_bytes},
-            "models": status.loaded,
-            "memory": status.memory,
-        }
-    )
-
-
 def json_response(body: object, *, status: int = 200) -> web.Response:
     return web.Response(
         body=msgspec.json.encode(body), status=status, content_type="application/json"

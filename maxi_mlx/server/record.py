@@ -7,7 +7,16 @@ import uuid
 from dataclasses import dataclass, field
 
 from maxi_mlx.core.errors import MaxiError
-from maxi_mlx.core.events import Completed, Event, Failed, Finished, Started, TextDelta
+from maxi_mlx.core.events import (
+    Completed,
+    Event,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    Started,
+    TextDelta,
+    ToolCallDelta,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +47,7 @@ class RequestRecord:
             case Started():
                 self.model = event.model
                 self.prompt_tokens = event.prompt_tokens
-            case TextDelta():
+            case TextDelta() | ReasoningDelta() | ToolCallDelta():
                 self.completion_tokens = (self.completion_tokens or 0) + 1
             case Finished():
                 self.reason = event.reason

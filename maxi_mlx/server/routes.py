@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from maxi_mlx.server import generation, health, models
+from maxi_mlx.server import cache_stats, generation, health, models
 
 # One way to match each text, so that a long path costs no more than its length.
 LEAD = "/{lead:(?:/|v1/)*}"
@@ -26,7 +26,7 @@ def spelled(*parts: str) -> str:
 ROUTES = (
     web.get("/{lead:(?:/|v1/)*(?:v1)?}", health.root, name="root"),
     web.get(spelled("health"), health.health, name="health"),
-    web.get(spelled("cache", "stats"), health.cache_stats),
+    web.get(spelled("cache", "stats"), cache_stats.cache_stats),
     web.get(spelled("models"), models.list_models),
     web.get(spelled("models", "{id:.*[^/]}"), models.get_model),
     web.post(spelled("chat", "completions"), generation.chat),

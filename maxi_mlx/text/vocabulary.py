@@ -6,7 +6,7 @@ Bytes, not text: a token may hold half a character, and only the joined bytes ar
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -96,6 +96,15 @@ class Vocabulary:
     def visible(self, token_id: int) -> bytes:
         """The bytes that a token adds to an answer's text."""
         return b"" if token_id in self.special_ids else self.data(token_id)
+
+    def special_ids_in(self, texts: Iterable[str]) -> frozenset[int]:
+        """The special tokens that ``texts`` are written with, such as the tags of a call."""
+        joined = "\n".join(texts).encode("utf-8")
+        return frozenset(
+            token_id
+            for token_id in self.special_ids
+            if self.data(token_id) and self.data(token_id) in joined
+        )
 
     def text(self, token_ids: Sequence[int]) -> str:
         return b"".join(map(self.data, token_ids)).decode("utf-8", errors="replace")

@@ -9,9 +9,11 @@ from typing import Any
 from maxi_mlx.core.settings import STRATEGIES, SchedulerSettings
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import FaultNews, News, TokenNews
+from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.rota import Rota
 from maxi_mlx.engine.row import PromptJob, Row
 from maxi_mlx.engine.scheduler import Scheduler
+from maxi_mlx.kv_cache.store import PrefixStore
 from tests.engine.test_batch import make_row
 
 BALANCED = STRATEGIES["balanced"]
@@ -21,12 +23,27 @@ class Desk:
     """A scheduler and a clock-less view of its news."""
 
     def __init__(
-        self, model: LanguageModel, settings: SchedulerSettings = BALANCED, *, budget: int = 1 << 30
+        self,
+        model: LanguageModel,
+        settings: SchedulerSettings = BALANCED,
+        *,
+        budget: int = 1 << 30,
+        cache_bytes: int = 0,
     ) -> None:
         self.budget = budget
         self.rota = Rota(settings)
-        self.scheduler = Scheduler(model, settings, memory_left_bytes=lambda: self.budget)
+        self.store = PrefixStore(cache_bytes)
+        prefixes = Prefixes(self.store.open("tiny", model.new_cache), free=self.free)
+        self.scheduler = Scheduler(
+            model, settings, memory_left_bytes=lambda: self.budget, prefixes=prefixes
+        )
         self.news: list[tuple[Any, News]] = []
+
+    def free(self, num_bytes: int) -> None:
+        """As the device thread does, of a budget that the test set."""
+        before = self.store.num_bytes
+        self.store.shrink_to(max(before - num_bytes, 0))
+        self.budget += before - self.store.num_bytes
 
     def submit(self, prompt: list[int], *, num_rows: int = 1, **changes: Any) -> list[Row]:
         tokens = {"num_prompt_tokens": len(prompt)}

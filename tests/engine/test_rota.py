@@ -12,9 +12,11 @@ import pytest
 from maxi_mlx.core.settings import STRATEGIES
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import PrefillNews, TokenNews
+from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.rota import Rota
 from maxi_mlx.engine.row import PromptJob, Row
 from maxi_mlx.engine.scheduler import Scheduler
+from maxi_mlx.kv_cache.store import PrefixStore
 from tests.engine.conftest import LoadTiny
 from tests.engine.test_batch import make_row, prompt_of
 
@@ -51,7 +53,8 @@ def slow(
 
 
 def scheduler_of(model: LanguageModel, settings: Any = SETTINGS) -> Scheduler:
-    return Scheduler(model, settings, memory_left_bytes=lambda: 1 << 40)
+    prefixes = Prefixes(PrefixStore(0).open("tiny", model.new_cache), free=lambda _: None)
+    return Scheduler(model, settings, memory_left_bytes=lambda: 1 << 40, prefixes=prefixes)
 
 
 def submit(scheduler: Scheduler, prompt: list[int], max_tokens: int) -> Row:

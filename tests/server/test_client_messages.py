@@ -56,7 +56,7 @@ async def test_point_31_instructions_anywhere_reach_a_strict_template(
     brief, kind = ({"role": role, "content": text} for text in ("Be brief.", "Be kind."))
     both = {"role": "system", "content": "Be brief.\n\nBe kind."}
     asked = [
-        body(model="tiny-gemma3", max_tokens=12, messages=messages)
+        body(model="tiny-gemma3", max_tokens=12, messages=messages, cache=False)
         for messages in ([both, HELLO, hi, bye], [brief, HELLO, hi, kind, bye])
     ]
     plain, scattered = [await client.post(CHAT, json=ask) for ask in asked]

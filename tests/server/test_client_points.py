@@ -81,7 +81,7 @@ async def test_point_3_every_answer_of_a_chat_ends_once(
 async def test_point_6_usage_of_text_completions_comes_last_and_once(
     client: Client, fields: dict[str, Any], reason: str
 ) -> None:
-    options = {"n": 2, "stream": True, "stream_options": {"include_usage": True}}
+    options = {"n": 2, "stream": True, "stream_options": {"include_usage": True}, "cache": False}
     prompts = ["The capital of France is", "1, 2, 3,"]
     ask = {**TEXT_BODY, "prompt": prompts, **options, **fields}
     chunks = chunks_of(await client.post(TEXT, json=ask))
@@ -90,7 +90,8 @@ async def test_point_6_usage_of_text_completions_comes_last_and_once(
     assert {c["object"] for c in chunks} == {"text_completion"}
     assert chunks[-1]["choices"] == []
     assert not any("usage" in chunk for chunk in chunks[:-1])
-    whole = (await client.post(TEXT, json={**ask, "stream": False, "stream_options": None})).json
+    ask = {**ask, "stream": False, "stream_options": None}
+    whole = (await client.post(TEXT, json=ask)).json
     assert chunks[-1]["usage"] == whole["usage"]
     assert whole["usage"]["total_tokens"] > whole["usage"]["prompt_tokens"] > 0
 

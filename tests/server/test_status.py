@@ -105,11 +105,14 @@ async def test_cache_stats(start: Start, scripted_model: Path) -> None:
         while client.engine.status().memory is None:  # read now and then
             await asyncio.sleep(0.01)
     got = (await client.get("/v1/cache/stats")).json
-    assert set(got) == {"kv_cache", "models", "memory"}
+    assert set(got) == {"kv_cache", "prefix_cache", "models", "memory"}
     assert got["kv_cache"]["bytes"] == 0
     [model] = got["models"]
     assert (model["id"], model["state"]) == ("scripted", "ready")
     assert model["weight_bytes"] > 0
+    assert model["prefix_cache"]["hits"] == got["prefix_cache"]["hits"] == 0
+    assert got["prefix_cache"]["limit_bytes"] > 0
+    assert got["prefix_cache"]["disk"]["limit_bytes"] == 10 * 2**30
     memory = got["memory"]
     assert set(memory) == {"active_bytes", "cache_bytes", "peak_bytes", "limit_bytes"}
     assert memory["limit_bytes"] > memory["peak_bytes"] >= memory["active_bytes"] > 0

@@ -48,12 +48,12 @@ def test_what_is_left_when_it_closes_is_refused_and_what_comes_later_too() -> No
     for call in (before, after):
         with pytest.raises(Unavailable):
             call.future.result(timeout=0)
-    assert inbox.take(wait=False) == []
+    assert inbox.take(timeout_s=0) == []
 
 
 def test_commands_come_in_order_and_wake_who_waits() -> None:
     inbox, taken = Inbox(), []
-    thread = threading.Thread(target=lambda: taken.extend(inbox.take(wait=True)))
+    thread = threading.Thread(target=lambda: taken.extend(inbox.take(timeout_s=None)))
     thread.start()
     call = Call(lambda: 1)
     inbox.put(call)
@@ -62,7 +62,7 @@ def test_commands_come_in_order_and_wake_who_waits() -> None:
     calls = [Call(lambda: 1) for _ in range(3)]
     for call in calls:
         inbox.put(call)
-    assert inbox.take(wait=True) == calls
+    assert inbox.take(timeout_s=None) == calls
 
 
 def test_a_call_that_nobody_waits_for_any_more_is_not_made() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from maxi_mlx.api.openai.answer import Answer, Choice
 from maxi_mlx.api.openai.logprobs import CompletionLogprobs
 from maxi_mlx.api.openai.stream import StreamWriter
-from maxi_mlx.core.events import TextDelta
+from maxi_mlx.core.events import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 
 
 class CompletionStreamWriter(StreamWriter):
@@ -29,6 +29,10 @@ class CompletionStreamWriter(StreamWriter):
 
     def _logprobs(self, delta: TextDelta) -> dict[str, Any]:
         return self._tokens[delta.choice].add(delta.tokens)
+
+    def _delta(self, _event: ReasoningDelta | ToolCallStart | ToolCallDelta) -> bytes:
+        """Nothing: the engine finds no thoughts or calls in the answer to a raw prompt."""
+        return b""
 
 
 class CompletionAnswer(Answer):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from maxi_mlx.api.openai.refusals import NOT_YET
+
 Treatment = Literal["honoured", "ignored", "refused"]
 
 
@@ -31,6 +33,14 @@ def _refused(note: str) -> Field:
     return Field("refused", note)
 
 
+def _served(fields: Mapping[str, Field]) -> Mapping[str, Field]:
+    """As things are now: what is still refused says so."""
+    return {
+        name: _refused(NOT_YET[name]) if name in NOT_YET else field
+        for name, field in fields.items()
+    }
+
+
 _SHARED_FIELDS: Mapping[str, Field] = {
     "model": _honoured("a model's id; null, absent or empty: the engine's choice"),
     "temperature": _honoured("0 to 2; 0 is greedy"),
@@ -51,6 +61,10 @@ _SHARED_FIELDS: Mapping[str, Field] = {
     "frequency_penalty": _honoured("-2 to 2"),
     "logit_bias": _honoured("token id (a string of digits) to -100 … 100"),
     "seed": _honoured("any signed or unsigned 64-bit number"),
+    "cache": _honoured(
+        "false: goes on from no stored prefix, and leaves none; absent, null and true: the cache "
+        "is used"
+    ),
     "stop": _honoured("a string or a list of up to 64, of 1 to 1000 characters each"),
     "max_tokens": _honoured("at least 1; null, absent and -1: to the end of the context"),
     "max_completion_tokens": _honoured("as max_tokens, and wins over it"),
@@ -60,11 +74,25 @@ _SHARED_FIELDS: Mapping[str, Field] = {
         "include_usage adds a usage chunk; include_obfuscation has no use on a local server; "
         "without stream the options mean nothing and do no harm"
     ),
-    "response_format": _refused("only {'type': 'text'} and null: other formats aren't enforced"),
+    "response_format": _honoured(
+        "text, json_object (with a schema beside it as llama.cpp has it), json_schema; enforced, "
+        "strict or not"
+    ),
+    "json_schema": _honoured("a schema that the answer must fit; llama.cpp's name"),
+    "grammar": _honoured("a grammar of the answer: GBNF (with ::=) as in llama.cpp, else Lark"),
+    "regex": _honoured("a pattern that matches the whole answer"),
+    "choice": _honoured("the texts that the answer may be"),
+    "guided_json": _honoured("vLLM's older name of json_schema; an object or its text"),
+    "guided_regex": _honoured("vLLM's older name of regex"),
+    "guided_choice": _honoured("vLLM's older name of choice"),
+    "guided_grammar": _honoured("vLLM's older name of grammar"),
+    "structured_outputs": _honoured(
+        "vLLM's object of one of json, regex, choice, grammar, json_object"
+    ),
     "user": _ignored("nobody is billed or watched"),
 }
 
-CHAT_FIELDS: Mapping[str, Field] = {
+_CHAT_FIELDS: Mapping[str, Field] = {
     **_SHARED_FIELDS,
     "messages": _honoured("roles system, developer, user, assistant, tool, function; text parts"),
     "logprobs": _honoured("true: with the log-probabilities of the answer's tokens"),
@@ -72,17 +100,30 @@ CHAT_FIELDS: Mapping[str, Field] = {
     "reasoning_effort": _honoured(
         "goes to the chat template, which may know it; 'none' also sets enable_thinking to false"
     ),
+    "enable_thinking": _honoured("goes to the chat template, as in chat_template_kwargs"),
+    "thinking": _honoured(
+        "true, false, or an object: type 'enabled' or 'disabled' is enable_thinking, "
+        "budget_tokens is thinking_budget"
+    ),
+    "thinking_budget": _honoured(
+        "the most tokens a thought may take, after which it is closed and the answer begins; 0: "
+        "none; -1: no limit"
+    ),
+    "thinking_token_budget": _honoured("vLLM's name of thinking_budget, which wins"),
     "chat_template_kwargs": _honoured("names for the chat template, such as enable_thinking"),
-    "tools": _refused("unless null, empty, or tool_choice is 'none'"),
-    "tool_choice": _refused("a required or named tool; null, 'none' and 'auto' do no harm"),
-    "functions": _refused("the older name of tools; unless function_call is 'none'"),
-    "function_call": _refused("a named function; null, 'none' and 'auto' do no harm"),
+    "tools": _honoured("functions, which the client runs; names as OpenAI has them"),
+    "tool_choice": _honoured(
+        "'none', 'auto', 'required', a named function, allowed_tools; with 'none' the tools are "
+        "left out"
+    ),
+    "parallel_tool_calls": _honoured("false: at most one call an answer"),
+    "functions": _honoured("the older name of tools; the answer's call is a function_call"),
+    "function_call": _honoured("'none', 'auto' or a named function"),
     "modalities": _refused("anything but ['text']"),
     "audio": _refused("answers are text"),
     "moderation": _refused("no moderation model runs here"),
     "web_search_options": _refused("the server doesn't reach the web"),
     "chat_template": _refused("a client's template is a program; only the model's own runs"),
-    "parallel_tool_calls": _ignored("a limit on tool calls, of which there are none"),
     "prediction": _ignored("a hint that can only make an answer faster"),
     "verbosity": _ignored("a wish that open models don't know"),
     "metadata": _ignored("nothing is stored"),
@@ -96,17 +137,17 @@ CHAT_FIELDS: Mapping[str, Field] = {
 
 # Some clients send the Responses API's shape to the chat endpoint and expect a chat answer. These
 # names count only where ``messages`` is absent; beside it they are unknown fields.
-RESPONSES_FIELDS: Mapping[str, Field] = {
+_RESPONSES_FIELDS: Mapping[str, Field] = {
     "input": _honoured("a string, or items: messages, function calls and their outputs"),
     "instructions": _honoured("a system message before the input"),
     "max_output_tokens": _honoured("as max_tokens, which wins over it"),
     "reasoning": _honoured("its effort, as reasoning_effort, which wins over it"),
-    "text": _refused("any format but text"),
+    "text": _honoured("its format, as response_format"),
     "previous_response_id": _refused("answers aren't kept"),
     "conversation": _refused("conversations aren't kept"),
 }
 
-COMPLETION_FIELDS: Mapping[str, Field] = {
+_COMPLETION_FIELDS: Mapping[str, Field] = {
     **_SHARED_FIELDS,
     "prompt": _honoured("text, token ids, or a list of either; none of them empty"),
     "suffix": _honoured("the text after the gap; the model must know fill-in-the-middle"),
@@ -114,3 +155,7 @@ COMPLETION_FIELDS: Mapping[str, Field] = {
     "logprobs": _honoured("0 to 20 alternatives for each token, wider than OpenAI's 5"),
     "best_of": _refused("anything but 1, n and null: answers aren't ranked"),
 }
+
+CHAT_FIELDS = _served(_CHAT_FIELDS)
+RESPONSES_FIELDS = _served(_RESPONSES_FIELDS)
+COMPLETION_FIELDS = _served(_COMPLETION_FIELDS)

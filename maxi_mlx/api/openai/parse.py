@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
+from maxi_mlx.api.openai.constraints import constraint
 from maxi_mlx.api.openai.decode import decode
 from maxi_mlx.api.openai.input_items import input_messages
 from maxi_mlx.api.openai.messages import messages
 from maxi_mlx.api.openai.prompts import prompts
-from maxi_mlx.api.openai.refusals import refuse_format, refuse_unserved, refuse_unserved_responses
+from maxi_mlx.api.openai.reasoning import checked_effort, reasoning, template_kwargs
+from maxi_mlx.api.openai.refusals import (
+    refuse_not_yet,
+    refuse_unserved,
+    refuse_unserved_responses,
+)
 from maxi_mlx.api.openai.sampling import (
     check_ranges,
     check_top_logprobs,
@@ -23,21 +26,11 @@ from maxi_mlx.api.openai.sampling import (
     stop_strings,
 )
 from maxi_mlx.api.openai.schema import ChatBody, CompletionBody, GenerationBody, ResponsesBody
+from maxi_mlx.api.openai.tools import tool_use
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import ChatPrompt, GenerateRequest
 
 MAX_MODEL_NAME_CHARS = 1024
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-
-# What rendering a template takes for itself. A client that could set these could send a template,
-# which is a program, or get something else than a prompt back.
-_RESERVED_TEMPLATE_NAMES = frozenset(
-    {"chat_template", "conversation", "messages", "tools", "documents", "template"}
-    | {"add_generation_prompt", "continue_final_message", "tokenize", "tokenizer_kwargs"}
-    | {"padding", "truncation", "max_length", "return_tensors", "return_dict"}
-    | {"return_assistant_tokens_mask", "sanitize_control_tokens", "self"}
-)
-_TEMPLATE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 _CHAT = msgspec.json.Decoder(ChatBody)
 _RESPONSES = msgspec.json.Decoder(ResponsesBody)
@@ -46,11 +39,15 @@ _COMPLETION = msgspec.json.Decoder(CompletionBody)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatCall:
-    """A chat completion: what to generate and how to send it."""
+    """A chat completion: what to generate and how to send it.
+
+    ``legacy_functions``: tools were sent as ``functions``, and calls go back as ``function_call``.
+    """
 
     request: GenerateRequest
     stream: bool
     include_usage: bool
+    legacy_functions: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +58,10 @@ class CompletionCall:
     stream: bool
     include_usage: bool
 
+    @property
+    def legacy_functions(self) -> bool:
+        return False
+
 
 def parse_chat(body: bytes, *, request_id: str) -> ChatCall:
     """The call in a body for ``/chat/completions``; raises `InvalidRequest`."""
@@ -70,30 +71,45 @@ def parse_chat(body: bytes, *, request_id: str) -> ChatCall:
         "max_completion_tokens": fields.max_completion_tokens,
         "max_tokens": fields.max_tokens,
     }
-    effort = _effort(fields.reasoning_effort, "reasoning_effort")
+    effort = checked_effort(fields.reasoning_effort, "reasoning_effort")
+    text_format = None
     if fields.messages is None and (responses := decode(body, _RESPONSES)).input is not None:
         refuse_unserved_responses(responses)
         limits["max_output_tokens"] = responses.max_output_tokens
         if effort is None and responses.reasoning is not None:
-            effort = _effort(responses.reasoning.effort, "reasoning.effort")
+            effort = checked_effort(responses.reasoning.effort, "reasoning.effort")
+        if responses.text is not None:
+            text_format = responses.text.format
         turns = input_messages(responses)
     else:
         turns = messages(fields.messages)
     refuse_unserved(fields)
+    use = tool_use(fields)
+    thinking = reasoning(fields, effort=effort)
+    prompt = ChatPrompt(
+        messages=turns, tools=use.tools, template_kwargs=template_kwargs(fields, thinking)
+    )
     request = GenerateRequest(
         id=request_id,
         model=fields.model or "",
-        prompts=(
-            ChatPrompt(messages=turns, template_kwargs=_template_kwargs(fields, effort=effort)),
-        ),
+        prompts=(prompt,),
         n=fields.n or 1,
         max_tokens=max_tokens(limits),
         stop=stop_strings(fields.stop),
         sampling=sampling_params(fields),
         top_logprobs=_chat_logprobs(fields),
+        uses_cache=fields.cache is not False,
+        tool_choice=use.choice,
+        parallel_tool_calls=use.parallel,
+        reasoning=thinking,
+        constraint=constraint(fields, text_format=text_format),
     )
+    refuse_not_yet(request, fields)
     return ChatCall(
-        request=request, stream=fields.stream or False, include_usage=_include_usage(fields)
+        request=request,
+        stream=fields.stream or False,
+        include_usage=_include_usage(fields),
+        legacy_functions=use.is_legacy,
     )
 
 
@@ -118,7 +134,10 @@ def parse_completion(body: bytes, *, request_id: str) -> CompletionCall:
         sampling=sampling_params(fields),
         top_logprobs=fields.logprobs,
         echo=fields.echo or False,
+        uses_cache=fields.cache is not False,
+        constraint=constraint(fields),
     )
+    refuse_not_yet(request, fields)
     return CompletionCall(
         request=request, stream=fields.stream or False, include_usage=_include_usage(fields)
     )
@@ -132,7 +151,6 @@ def _check_shared(fields: GenerationBody) -> None:
             param="model",
         )
     check_ranges(fields)
-    refuse_format(fields.response_format, "response_format")
 
 
 def _check_completion(fields: CompletionBody, num_answers: int) -> None:
@@ -166,29 +184,3 @@ def _chat_logprobs(fields: ChatBody) -> int | None:
     if fields.top_logprobs:
         raise InvalidRequest("'top_logprobs' needs 'logprobs': true.", param="top_logprobs")
     return None
-
-
-def _effort(wire: str | None, param: str) -> str | None:
-    if wire is not None and wire not in EFFORTS:
-        raise InvalidRequest(
-            f"'{param}' must be one of {', '.join(EFFORTS)}, not {wire[:40]!r}.", param=param
-        )
-    return wire
-
-
-def _template_kwargs(fields: ChatBody, *, effort: str | None) -> Mapping[str, Any]:
-    """The names for the chat template; what the client put there itself wins over the effort."""
-    kwargs: dict[str, Any] = {}
-    if effort is not None:
-        kwargs["reasoning_effort"] = effort
-        if effort == "none":  # most templates know a switch, not a scale
-            kwargs["enable_thinking"] = False
-    for name, value in (fields.chat_template_kwargs or {}).items():
-        if name in _RESERVED_TEMPLATE_NAMES or not _TEMPLATE_NAME.fullmatch(name):
-            raise InvalidRequest(
-                f"'chat_template_kwargs' may not set {name[:40]!r}; it takes names that the "
-                "model's template knows, such as 'enable_thinking'.",
-                param=f"chat_template_kwargs.{name[:40]}",
-            )
-        kwargs[name] = value
-    return kwargs

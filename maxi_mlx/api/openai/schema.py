@@ -66,8 +66,74 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool | None = None
 
 
-class Format(msgspec.Struct, frozen=True, kw_only=True):
+class SchemaFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """``strict`` asks for what is done anyway."""
+
+    name: str | None = None
+    schema: dict[str, Any] | bool | None = None
+    strict: bool | None = None
+
+
+class Format(SchemaFormat, frozen=True, kw_only=True):
+    """The schema lies one level down in chat; in the Responses API's shape, and in llama.cpp's
+    json_object, beside the type."""
+
     type: str | None = None
+    json_schema: SchemaFormat | None = None
+
+
+class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
+    """vLLM's one field for all constraints."""
+
+    json: dict[str, Any] | bool | str | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    structural_tag: Any = None
+
+
+class FunctionDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    name: str | None = None
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ToolItem(FunctionDefinition, frozen=True, kw_only=True):
+    """The Responses API has the function's fields beside the type, chat one level down."""
+
+    type: str | None = None
+    function: FunctionDefinition | None = None
+
+
+class NamedFunction(msgspec.Struct, frozen=True, kw_only=True):
+    name: str | None = None
+
+
+class ChosenTool(NamedFunction, frozen=True, kw_only=True):
+    type: str | None = None
+    function: NamedFunction | None = None
+
+
+class AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
+    mode: str | None = None
+    tools: list[ChosenTool] | None = None
+
+
+class ToolChoiceItem(ChosenTool, frozen=True, kw_only=True):
+    """A named tool, or some of them. The Responses API has the list beside the type."""
+
+    allowed_tools: AllowedTools | None = None
+    mode: str | None = None
+    tools: list[ChosenTool] | None = None
+
+
+class Thinking(msgspec.Struct, frozen=True, kw_only=True):
+    """Anthropic's and DeepSeek's form of the switch, which clients send to any server."""
+
+    type: str | None = None
+    budget_tokens: int | None = None
 
 
 class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +160,7 @@ class GenerationBody(msgspec.Struct, frozen=True, kw_only=True):
     frequency_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
     seed: int | None = None
+    cache: bool | None = None
     stop: str | list[str] | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -101,6 +168,15 @@ class GenerationBody(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     response_format: Format | None = None
+    json_schema: dict[str, Any] | bool | str | None = None
+    grammar: str | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    guided_json: dict[str, Any] | bool | str | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    structured_outputs: StructuredOutputs | None = None
 
 
 class ChatBody(GenerationBody, frozen=True, kw_only=True):
@@ -108,13 +184,18 @@ class ChatBody(GenerationBody, frozen=True, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: int | None = None
     reasoning_effort: str | None = None
+    enable_thinking: bool | None = None
+    thinking: bool | Thinking | None = None
+    thinking_budget: int | None = None
+    thinking_token_budget: int | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     chat_template: Any = None
 
-    tools: list[Any] | None = None
-    tool_choice: Any = None
-    functions: list[Any] | None = None
-    function_call: Any = None
+    tools: list[ToolItem] | None = None
+    tool_choice: str | ToolChoiceItem | None = None
+    parallel_tool_calls: bool | None = None
+    functions: list[FunctionDefinition] | None = None
+    function_call: str | NamedFunction | None = None
     modalities: list[str] | None = None
     audio: Any = None
     moderation: Any = None

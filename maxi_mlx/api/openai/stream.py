@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, assert_never
 
+from maxi_mlx.api.openai.answer import finish_word
 from maxi_mlx.api.openai.errors import error_body
 from maxi_mlx.api.openai.sse import DONE, frame, to_json
 from maxi_mlx.api.openai.usage import usage_object
@@ -14,9 +15,14 @@ from maxi_mlx.core.events import (
     Failed,
     Finished,
     PrefillProgress,
+    ReasoningDelta,
     Started,
     TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
 )
+
+_GOING_ON = b',"logprobs":null,"finish_reason":null}]}\n\n'
 
 
 class StreamWriter(ABC):
@@ -25,7 +31,8 @@ class StreamWriter(ABC):
     data: {"id":…,"choices":[{"index":0,  "delta":{"content":"Hi"}  ,"logprobs":null,…}]}
     └────────────── head ─────────────┘                             └────── tail ───────┘
 
-    Serves one stream: it may keep count of what it wrote.
+    Serves one stream: it may keep count of what it wrote. With ``legacy_functions`` the client
+    asked for tools in the older form, which knows one call an answer.
     """
 
     object_name: ClassVar[str]
@@ -43,6 +50,7 @@ class StreamWriter(ABC):
         num_choices: int = 1,
         logprobs: bool = False,
         include_usage: bool = False,
+        legacy_functions: bool = False,
     ) -> None:
         head = to_json(
             {
@@ -57,6 +65,7 @@ class StreamWriter(ABC):
         self._heads = [self._head + b'{"index":%d,' % choice for choice in range(num_choices)]
         self._has_logprobs = logprobs
         self._include_usage = include_usage
+        self._is_legacy = legacy_functions
 
     @abstractmethod
     def start(self) -> bytes:
@@ -66,12 +75,20 @@ class StreamWriter(ABC):
     def _logprobs(self, delta: TextDelta) -> dict[str, Any]:
         """The log-probabilities of a delta's tokens."""
 
+    @abstractmethod
+    def _delta(self, event: ReasoningDelta | ToolCallStart | ToolCallDelta) -> bytes:
+        """The middle of a chunk for what only a chat has; empty: no chunk."""
+
     def event(self, event: Event) -> bytes:
         match event:
             case TextDelta():
                 return self._text(event)
+            case ReasoningDelta() | ToolCallStart() | ToolCallDelta():
+                middle = self._delta(event)
+                return self._heads[event.choice] + middle + _GOING_ON if middle else b""
             case Finished():
-                tail = b',"logprobs":null,"finish_reason":"%b"}]}\n\n' % event.reason.encode()
+                word = finish_word(event.reason, is_legacy=self._is_legacy).encode()
+                tail = b',"logprobs":null,"finish_reason":"%b"}]}\n\n' % word
                 return self._heads[event.choice] + self.no_text + tail
             case Completed():
                 if not self._include_usage:

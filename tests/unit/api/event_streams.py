@@ -13,10 +13,13 @@ from maxi_mlx.core.events import (
     Failed,
     Finished,
     PrefillProgress,
+    ReasoningDelta,
     Started,
     TextDelta,
     Timings,
     TokenLogprob,
+    ToolCallDelta,
+    ToolCallStart,
     TopLogprob,
     Usage,
 )
@@ -55,6 +58,21 @@ TOKENS: list[Event] = [
     Completed(Usage(prompt_tokens=3, completion_tokens=5), TIMINGS),
 ]
 
+# A thought, words before the first call, two calls, and then an end by the model itself.
+CALLS: list[Event] = [
+    Started("tiny", 9),
+    ReasoningDelta(0, "Let me "),
+    ReasoningDelta(0, "see.\n"),
+    TextDelta(0, "Looking."),
+    ToolCallStart(0, 0, "call_1", "get_weather"),
+    ToolCallDelta(0, 0, '{"city": '),
+    ToolCallDelta(0, 0, '"Zürich"}'),
+    ToolCallStart(0, 1, "call_2", "get_time"),
+    ToolCallDelta(0, 1, "{}"),
+    Finished(0, "tool_calls", None, 40),
+    Completed(Usage(prompt_tokens=9, completion_tokens=40, reasoning_tokens=7), TIMINGS),
+]
+
 BROKEN: list[Event] = [
     Started("tiny", 3),
     TextDelta(0, "Hal"),
@@ -82,21 +100,43 @@ _steps = st.tuples(
         st.builds(Finished, st.just(0), st.sampled_from(["stop", "length"]), st.none(), st.just(1)),
     ),
 )
+_chat_steps = _steps | st.tuples(
+    st.integers(0, 2),
+    st.one_of(
+        st.builds(ReasoningDelta, st.just(0), _texts),
+        st.builds(ToolCallStart, st.just(0), st.just(0), st.just(""), _texts),
+        st.builds(ToolCallDelta, st.just(0), st.just(0), _texts),
+        st.builds(Finished, st.just(0), st.just("tool_calls"), st.none(), st.just(1)),
+    ),
+)
 
 
 @st.composite
-def event_streams(draw: st.DrawFn) -> tuple[int, list[Event]]:
-    """The number of choices, and a whole good stream in which their deltas interleave."""
+def event_streams(draw: st.DrawFn, is_chat: bool = False) -> tuple[int, list[Event]]:
+    """The number of choices, and a whole good stream in which their deltas interleave; in a chat
+    with thoughts and calls."""
     running = list(range(draw(st.integers(1, 3))))
     num_choices = len(running)
+    num_calls = [0] * num_choices
     events: list[Event] = [Started("tiny", 3)]
-    for choice, event in draw(st.lists(_steps, max_size=10)):
+    for choice, event in draw(st.lists(_chat_steps if is_chat else _steps, max_size=10)):
         if isinstance(event, PrefillProgress):
             events.append(event)
-        elif choice in running:
-            events.append(replace(event, choice=choice))
-            if isinstance(event, Finished):
-                running.remove(choice)
+            continue
+        if choice not in running:
+            continue
+        match event:
+            case ToolCallStart():
+                number = num_calls[choice]
+                num_calls[choice] += 1
+                events.append(ToolCallStart(choice, number, f"call_{choice}_{number}", event.name))
+            case ToolCallDelta():
+                if num_calls[choice]:
+                    events.append(ToolCallDelta(choice, num_calls[choice] - 1, event.arguments))
+            case _:
+                events.append(replace(event, choice=choice))
+        if isinstance(event, Finished):
+            running.remove(choice)
     events += [Finished(choice, "length", None, 1) for choice in running]
-    counts = draw(st.tuples(st.integers(1, 99), st.integers(1, 99), st.integers(0, 99)))
+    counts = draw(st.tuples(*(st.integers(1, 99),) * 4))
     return num_choices, [*events, Completed(Usage(*counts), TIMINGS)]

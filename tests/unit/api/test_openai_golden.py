@@ -20,7 +20,7 @@ from maxi_mlx.api.openai import (
 )
 from maxi_mlx.core.events import Event
 
-from .event_streams import BROKEN, PLAIN, TOKENS
+from .event_streams import BROKEN, CALLS, PLAIN, TOKENS
 
 GOLDEN = Path(__file__).parent / "golden"
 HEAD: dict[str, Any] = {"id": "x-1", "created": 1700000000, "model": "tiny"}
@@ -35,8 +35,12 @@ CASES: dict[str, tuple[type[StreamWriter] | type[Answer], dict[str, Any], list[E
     ),
     "chat_logprobs.sse": (ChatStreamWriter, PAIR, TOKENS),
     "chat_two_choices.sse": (ChatStreamWriter, {"num_choices": 2}, TOKENS),
+    "chat_calls.sse": (ChatStreamWriter, {"include_usage": True}, CALLS),
+    "chat_functions.sse": (ChatStreamWriter, {"legacy_functions": True}, CALLS),
     "chat_broken.sse": (ChatStreamWriter, {"include_usage": True}, BROKEN),
     "chat.json": (ChatAnswer, {"system_fingerprint": "fp_1"}, PLAIN),
+    "chat_calls.json": (ChatAnswer, {}, CALLS),
+    "chat_functions.json": (ChatAnswer, {"legacy_functions": True}, CALLS),
     "chat_logprobs.json": (ChatAnswer, PAIR, TOKENS),
     "completion.sse": (CompletionStreamWriter, {}, PLAIN),
     "completion_usage.sse": (CompletionStreamWriter, {"include_usage": True}, PLAIN),

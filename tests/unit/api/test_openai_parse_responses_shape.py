@@ -113,7 +113,7 @@ def test_beside_messages_they_are_unknown_fields() -> None:
             "input[0].content[0]",
         ),
         ({"input": "hi", "tools": [{"type": "function", "name": "f"}]}, "tools"),
-        ({"input": "hi", "text": {"format": {"type": "json_schema"}}}, "text.format"),
+        ({"input": "hi", "text": {"format": {"type": "json_object"}}}, "text.format"),
         ({"input": "hi", "previous_response_id": "resp_1"}, "previous_response_id"),
         ({"input": "hi", "conversation": "conv_1"}, "conversation"),
         ({"input": "hi", "reasoning": {"effort": "huge"}}, "reasoning.effort"),

@@ -36,7 +36,7 @@ from maxi_mlx.core.events import (
     Usage,
 )
 
-from .event_streams import PLAIN, TIMINGS, TOKENS, event_streams
+from .event_streams import CALLS, PLAIN, TIMINGS, TOKENS, event_streams
 
 HEAD: dict[str, Any] = {"id": "x-1", "created": 1700000000, "model": "tiny"}
 ANY_STREAM = settings(max_examples=60, deadline=None)
@@ -64,7 +64,7 @@ def chunks(sent: bytes) -> list[Any]:
 
 @LOGPROBS
 @ANY_STREAM
-@given(case=event_streams())
+@given(case=event_streams(is_chat=True))
 @pytest.mark.clients(3, 6, 7, 8, 10, 16, 22)
 def test_chunks_are_well_formed(logprobs: bool, case: tuple[int, list[Event]]) -> None:
     num_choices, events = case
@@ -90,14 +90,20 @@ def test_chunks_are_well_formed(logprobs: bool, case: tuple[int, list[Event]]) -
             reasons[choice["index"]].append(choice["finish_reason"])
         assert sorted(reasons) == list(range(num_choices))
         for given_reasons in reasons.values():
-            assert given_reasons[-1] in ("stop", "length")
+            assert given_reasons[-1] in ("stop", "length", "tool_calls")
             assert set(given_reasons[:-1]) <= {None}
+
+
+def calls_of(message: Any) -> list[tuple[str, str, str]]:
+    return [
+        (call.id, call.function.name, call.function.arguments) for call in message.tool_calls or []
+    ]
 
 
 @LOGPROBS
 @ANY_STREAM
-@given(case=event_streams())
-@pytest.mark.clients(8, 9, 63)
+@given(case=event_streams(is_chat=True))
+@pytest.mark.clients(1, 2, 5, 8, 9, 11, 20, 63)
 def test_a_chat_stream_joins_to_the_whole(logprobs: bool, case: tuple[int, list[Event]]) -> None:
     """Joined by the openai package, from bytes that it reads itself and validates strictly."""
     num_choices, events = case
@@ -127,7 +133,10 @@ def test_a_chat_stream_joins_to_the_whole(logprobs: bool, case: tuple[int, list[
     for index, choice in enumerate(whole.choices):
         part = joined.choices[index]
         assert part.index == choice.index == index
-        assert part.message.content == choice.message.content
+        assert (part.message.content or "") == (choice.message.content or "")
+        assert calls_of(part.message) == calls_of(choice.message)
+        for name in ("reasoning", "reasoning_content"):
+            assert getattr(part.message, name, "") == getattr(choice.message, name, "")
         assert part.finish_reason == choice.finish_reason
         tokens = choice.logprobs.content if choice.logprobs else None
         assert (part.logprobs.content if part.logprobs else None) == (tokens or None)
@@ -306,3 +315,70 @@ def test_half_an_answer_is_an_error(
 ) -> None:
     with pytest.raises(EngineFailed, match="before the answer was complete"):
         body(kind(**HEAD), events)
+
+
+def test_content_is_null_where_there_are_just_calls() -> None:
+    calls = [event for event in CALLS if not isinstance(event, TextDelta)]
+    message = json.loads(body(ChatAnswer(**HEAD), calls))["choices"][0]["message"]
+    assert message["content"] is None
+    assert len(message["tool_calls"]) == 2
+    silent = json.loads(body(ChatAnswer(**HEAD), PLAIN[-2:]))["choices"][0]["message"]
+    assert silent["content"] == ""
+
+
+@pytest.mark.clients(9)
+def test_a_delta_carries_one_kind_of_thing() -> None:
+    for chunk in chunks(stream(ChatStreamWriter(**HEAD), CALLS)):
+        delta = dict(chunk["choices"][0]["delta"])
+        if delta.pop("role", None):
+            continue
+        assert set(delta) in (
+            set(),
+            {"content"},
+            {"tool_calls"},
+            {"reasoning", "reasoning_content"},
+        )
+
+
+@pytest.mark.clients(1, 2)
+def test_the_first_fragment_names_the_call_and_later_ones_do_not() -> None:
+    sent = chunks(stream(ChatStreamWriter(**HEAD), CALLS))
+    deltas = [chunk["choices"][0]["delta"] for chunk in sent]
+    fragments = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
+    assert fragments == [
+        {
+            "index": 0,
+            "id": "call_1",
+            "type": "function",
+            "function": {"name": "get_weather", "arguments": ""},
+        },
+        {"index": 0, "function": {"arguments": '{"city": '}},
+        {"index": 0, "function": {"arguments": '"Zürich"}'}},
+        {
+            "index": 1,
+            "id": "call_2",
+            "type": "function",
+            "function": {"name": "get_time", "arguments": ""},
+        },
+        {"index": 1, "function": {"arguments": "{}"}},
+    ]
+
+
+def test_functions_are_answered_in_the_older_form() -> None:
+    sent = chunks(stream(ChatStreamWriter(**HEAD, legacy_functions=True), CALLS))
+    deltas = [chunk["choices"][0]["delta"] for chunk in sent]
+    calls = [delta["function_call"] for delta in deltas if "function_call" in delta]
+    assert calls[0] == {"name": "get_weather", "arguments": ""}
+    assert all(set(call) == {"arguments"} for call in calls[1:])
+    assert not any("tool_calls" in delta for delta in deltas)
+    whole = json.loads(body(ChatAnswer(**HEAD, legacy_functions=True), CALLS))["choices"][0]
+    call = {"name": "get_weather", "arguments": '{"city": "Zürich"}'}
+    assert whole["message"]["function_call"] == call
+    assert "tool_calls" not in whole["message"]
+    assert "".join(call["arguments"] for call in calls) == call["arguments"]
+    assert sent[-1]["choices"][0]["finish_reason"] == "function_call" == whole["finish_reason"]
+
+
+def test_reasoning_tokens_are_counted() -> None:
+    usage = json.loads(body(ChatAnswer(**HEAD), CALLS))["usage"]
+    assert usage["completion_tokens_details"] == {"reasoning_tokens": 7}

@@ -43,6 +43,9 @@ SOURCES: list[tuple[str, tuple[object, Any], tuple[str, Any], tuple[str, Any]]] 
     ("backend", ("cpu", "cpu"), ("metal", "metal"), ('"cuda"', "cuda")),
     ("kv_bits", ("8", 8), ("4", 4), ("2", 2)),
     ("max_kv_size", ("16", 16), ("4096", 4096), ("512", 512)),
+    ("cache_memory", ("8GB", 8 * 1024**3), ("0", 0), ('"1gb"', 1024**3)),
+    ("cache_disk", ("20GB", 20 * 1024**3), ("0", 0), ('"1gb"', 1024**3)),
+    ("cache_dir", ("/a", Path("/a")), ("/b", Path("/b")), ('"/c"', Path("/c"))),
     ("strategy", ("latency", "latency"), ("memory", "memory"), ('"throughput"', "throughput")),
     ("api_key", (("k1", "k2"), ("k1", "k2")), ("k3, k4", ("k3", "k4")), ('["k5"]', ("k5",))),
     (

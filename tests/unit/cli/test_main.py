@@ -18,7 +18,8 @@ from tests.unit.cli.commands import environment, run
     [
         pytest.param(
             ["sevre"],
-            "no such command 'sevre'; there are serve, list, pull, doctor (see maxi-mlx --help)",
+            "no such command 'sevre'; there are serve, list, pull, cache, doctor (see maxi-mlx "
+            "--help)",
             id="command",
         ),
         pytest.param(

@@ -1,0 +1,142 @@
+"""What an answer may be, as values: a small algebra of texts, JSON, patterns and grammars.
+
+A wire format or a tool syntax builds a node; the engine compiles it for a model's tokenizer. JSON
+schemas are kept as text, so that nodes are hashable and the order of properties stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Exactly this text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """Exactly this text of a model's own syntax: names of special tokens in it stand for the
+    tokens. Never made of what a client sent."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """JSON that a schema allows; ``schema`` is JSON text."""
+
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Text that a regular expression matches as a whole (Rust's syntax, no look-around)."""
+
+    regex: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lark:
+    """A grammar in llguidance's dialect of Lark; it starts at ``start``."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gbnf:
+    """A grammar in llama.cpp's notation; it starts at ``root``."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText:
+    """Any text; with ``until``, the shortest that ends with it (as `Syntax` has it). Without, it
+    takes all that follows, so nothing can come after it.
+
+    ``least`` and ``most`` bound the characters before ``until``; ``pattern`` must match somewhere
+    in them, as in JSON Schema.
+    """
+
+    until: str | None = None
+    least: int = 0
+    most: int | None = None
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Any one of them."""
+
+    options: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InOrder:
+    """All of them, one after the other."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The same from ``least`` to ``most`` times; None is without an end."""
+
+    part: Node
+    least: int = 0
+    most: int | None = None
+
+
+Node = Literal | Syntax | Json | Pattern | Lark | Gbnf | FreeText | OneOf | InOrder | Repeated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """What an answer may be. ``param`` is the request's field that asked for it, for errors.
+
+    With ``thought_end``, such as ``</think>``, the answer begins with a thought that is free and
+    ends there. ``thought_begin`` is its beginning where the prompt does not hold it already: then
+    the thought may also be left out.
+    """
+
+    node: Node
+    param: str
+    thought_end: str | None = None
+    thought_begin: str | None = None
+
+
+ANY_JSON_OBJECT = Json('{"type": "object"}')
+BLANKS = Pattern(r"[ \n]{0,4}")  # around JSON in tags
+
+
+def json_by_schema(schema: Mapping[str, Any] | bool) -> Json:
+    return Json(json.dumps(schema, ensure_ascii=False))
+
+
+def any_of_texts(texts: Sequence[str]) -> OneOf:
+    return OneOf(tuple(Literal(text) for text in texts))
+
+
+def calls(
+    call: Node, *, begin: str, is_required: bool, are_many: bool = True, between: Node | None = None
+) -> Node:
+    """An answer with calls of tools in it. ``call`` is what comes after ``begin``, its end
+    included; ``begin`` is text or a special token's name.
+
+    Where calls are required, the answer is calls alone (``between`` separates them); else free
+    text may come before, between and after them, and what follows ``begin`` must be a call.
+    """
+    if is_required:
+        first = InOrder((Syntax(begin), call))
+        if not are_many:
+            return first
+        more = InOrder((between or Literal(""), Syntax(begin), call))
+        return InOrder((first, Repeated(more)))
+    most = None if are_many else 1
+    return InOrder((Repeated(InOrder((FreeText(until=begin), call)), most=most), FreeText()))

@@ -1,0 +1,119 @@
+"""What one model's prompts take from the prefix cache, and what their caches leave in it.
+
+Whatever goes wrong here costs the cache, never an answer. Lives on the device thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from maxi_mlx.engine.row import PromptJob, Row
+from maxi_mlx.kv_cache.match import Match
+from maxi_mlx.kv_cache.model_store import ModelStore
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Less is read anew sooner than it is kept and found, or fetched from disk.
+MIN_TOKENS = 16
+_MIN_RESTORED_TOKENS = 128
+# A disk that does not answer is waited for no longer.
+_RESTORE_TIMEOUT_S = 5.0
+
+
+class Prefixes:
+    """``free`` asks for so many bytes of what is stored, of whatever model, to be given back."""
+
+    def __init__(self, store: ModelStore, *, free: Callable[[int], None]) -> None:
+        self.store = store
+        self.free = free
+        self._restoring: dict[PromptJob, float] = {}  # until when it is waited for
+
+    @property
+    def num_restoring(self) -> int:
+        return sum(len(job.rows) for job in self._restoring)
+
+    # -- before a prompt is read -------------------------------------------------------------
+
+    def begin_restore(self, job: PromptJob, *, on_done: Callable[[], None]) -> bool:
+        """Has the disk's share of a prompt brought to memory, once a prompt, where it is worth it.
+        Says whether there is anything to wait for."""
+        if not job.uses_cache or job.was_restored:
+            return False
+        job.was_restored = True
+        match = self._safely(lambda: self._find(job), Match())
+        if match.num_on_disk < _MIN_RESTORED_TOKENS:
+            return False
+        self._restoring[job] = time.monotonic() + _RESTORE_TIMEOUT_S
+
+        def done() -> None:
+            # Else it was cancelled, or is not waited for any more.
+            if self._restoring.pop(job, None) is not None:
+                on_done()
+
+        self._safely(lambda: self.store.restore(match, done), None)
+        return True
+
+    def overdue(self) -> list[PromptJob]:
+        """Those for which the disk has had its time; they are waited for no longer."""
+        now_s = time.monotonic()
+        jobs = [job for job, until_s in self._restoring.items() if until_s <= now_s]
+        for job in jobs:
+            logger.warning("%s: the disk cache does not answer", job.rows[0].request_id)
+            del self._restoring[job]
+        return jobs
+
+    def forget(self, is_gone: Callable[[PromptJob], bool]) -> list[PromptJob]:
+        """Takes out those whose requests are gone."""
+        jobs = [job for job in self._restoring if is_gone(job)]
+        for job in jobs:
+            del self._restoring[job]
+        return jobs
+
+    def fetch(self, job: PromptJob, new_cache: Callable[[], list[Any]]) -> None:
+        """Gives a prompt its cache: with what is stored of its beginning, or an empty one."""
+        job.cache, job.num_processed = [], 0
+        if job.uses_cache:
+            self._safely(lambda: self._fetch(job), None)
+        if not job.cache:
+            job.cache, job.num_processed = new_cache(), 0
+
+    def _find(self, job: PromptJob) -> Match:
+        # The last token is the input of the row's first step.
+        return self.store.find(job.token_ids, most_tokens=len(job.token_ids) - 1)
+
+    def _fetch(self, job: PromptJob) -> None:
+        match = self._find(job)
+        room_tokens = len(job.token_ids) - match.num_tokens
+        job.cache = self.store.fetch(match, room_tokens=room_tokens)
+        job.num_processed = match.num_tokens
+        if match.num_shared > match.num_tokens:
+            # Where this prompt parts from a stored one, others may too: a system prompt's end.
+            job.borders = tuple(sorted({*job.borders, match.num_shared}))
+
+    # -- after -------------------------------------------------------------------------------
+
+    def keep_read(self, job: PromptJob) -> None:
+        """Keeps what was read of a prompt so far."""
+        if job.uses_cache:
+            self._keep(job.token_ids[: job.num_processed], lambda: job.cache)
+
+    def keep_written(self, row: Row, num_tokens: int, cache: Callable[[], list[Any]]) -> None:
+        """Keeps a row's text, of which ``num_tokens`` are in its cache."""
+        if row.uses_cache:
+            self._keep(row.token_ids[:num_tokens], cache)
+
+    def _keep(self, token_ids: Sequence[int], cache: Callable[[], list[Any]]) -> None:
+        if len(token_ids) >= MIN_TOKENS:
+            self._safely(lambda: self.store.keep(token_ids, cache()), None)
+
+    def _safely(self, work: Callable[[], T], otherwise: T) -> T:
+        try:
+            return work()
+        except Exception:
+            logger.exception("the prefix cache failed; answers go on without it")
+            return otherwise

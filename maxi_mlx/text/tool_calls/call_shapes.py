@@ -1,0 +1,178 @@
+"""What each syntax looks like when it is written, for a grammar that makes a model write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from maxi_mlx.core.request import Tool
+from maxi_mlx.text.tool_calls.shape import (
+    AnyOf,
+    JsonBySchema,
+    Literal,
+    RawText,
+    Repeat,
+    Sequence,
+    Shape,
+    optional,
+)
+from maxi_mlx.text.tool_calls.values import kinds_of, quoted
+
+ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+CallShape = Callable[[Tool], Shape]
+ValueShape = Callable[[Mapping[str, Any]], Shape]
+
+
+def arguments(tool: Tool) -> Mapping[str, Any]:
+    """The schema of a tool's arguments; one without parameters takes none."""
+    if not tool.parameters:
+        return {"type": "object", "properties": {}, "additionalProperties": False}
+    return tool.parameters if tool.parameters.get("type") else {**tool.parameters, **ANY_OBJECT}
+
+
+def json_call(before: str, between: str, after: str) -> CallShape:
+    """A name and JSON arguments, with fixed text around; the name goes between the first two."""
+
+    def shape(tool: Tool) -> Shape:
+        head = Literal(before + tool.name + between)
+        return Sequence((head, JsonBySchema(arguments(tool)), Literal(after)))
+
+    return shape
+
+
+def parameters_call(
+    before: str,
+    between: str,
+    after: str,
+    parameter: Callable[[str, Mapping[str, Any]], Shape],
+    *,
+    separator: str = "",
+) -> CallShape:
+    """A name, then ``parameter(name, schema)`` for each, in the schema's order; those that are not
+    required may be left out. With a ``separator`` required ones come first."""
+
+    def shape(tool: Tool) -> Shape:
+        schema = arguments(tool)
+        properties = schema.get("properties") or {}
+        required = set(schema.get("required") or ())
+        needed = [name for name in properties if name in required]
+        others = [name for name in properties if name not in required]
+        named = {
+            name: parameter(name, _with_definitions(properties[name], schema))
+            for name in properties
+        }
+        parts: list[Shape] = [Literal(before + tool.name + between)]
+        if separator:
+            parts.append(_separated(named, needed, others, separator))
+        else:
+            parts += [
+                named[name] if name in required else optional(named[name]) for name in properties
+            ]
+        return Sequence((*parts, Literal(after)))
+
+    return shape
+
+
+def _separated(
+    named: Mapping[str, Shape], needed: list[str], others: list[str], separator: str
+) -> Shape:
+    """Needed parameters, then any of the others, in order, with a separator between two."""
+    parts: list[Shape] = []
+    for name in needed:
+        if parts:
+            parts.append(Literal(separator))
+        parts.append(named[name])
+    after = [Sequence((Literal(separator), named[name])) for name in others]
+    if needed:
+        return Sequence((*parts, *(optional(part) for part in after)))
+    firsts: list[Shape] = [
+        Sequence((named[name], *(optional(part) for part in after[i + 1 :])))
+        for i, name in enumerate(others)
+    ]
+    return optional(AnyOf(tuple(firsts))) if firsts else Literal("")
+
+
+def _with_definitions(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A part of a schema that still finds what its references name."""
+    if not isinstance(schema, Mapping):
+        return {}
+    shared = {key: root[key] for key in ("$defs", "definitions") if key in root}
+    return {**schema, **shared}
+
+
+def raw_value(until: str) -> ValueShape:
+    """Strings as they are, up to ``until``; everything else as JSON."""
+
+    def shape(schema: Mapping[str, Any]) -> Shape:
+        kinds = kinds_of(schema)
+        texts = schema.get("enum")
+        if kinds == {"string"} and isinstance(texts, list):
+            return AnyOf(tuple(Literal(text) for text in texts if isinstance(text, str)))
+        if kinds == {"string"}:
+            return RawText(schema, until)
+        return JsonBySchema(schema)
+
+    return shape
+
+
+def quoted_value(quote: str) -> ValueShape:
+    """As `raw_value`, with a quote on both sides of a string."""
+    inner = raw_value(quote)
+
+    def shape(schema: Mapping[str, Any]) -> Shape:
+        if kinds_of(schema) != {"string"}:
+            return JsonBySchema(schema)
+        return Sequence((Literal(quote), inner(schema), Literal(quote)))
+
+    return shape
+
+
+def wrapped(
+    before: str, between: str, after: str, value: ValueShape
+) -> Callable[[str, Mapping[str, Any]], Shape]:
+    """A parameter: its name between the first two texts, then its value, then the last."""
+
+    def shape(name: str, schema: Mapping[str, Any]) -> Shape:
+        return Sequence((Literal(before + name + between), value(schema), Literal(after)))
+
+    return shape
+
+
+def typed_parameter(
+    opening: Callable[[str, bool], str], after: str
+) -> Callable[[str, Mapping[str, Any]], Shape]:
+    """A parameter whose ``opening(name, is_string)`` tag says whether it is a string."""
+    value = raw_value(after)
+
+    def shape(name: str, schema: Mapping[str, Any]) -> Shape:
+        head = opening(name, kinds_of(schema) == {"string"})
+        return Sequence((Literal(head), value(schema), Literal(after)))
+
+    return shape
+
+
+def xtml_parameter(name: str, schema: Mapping[str, Any]) -> Shape:
+    """A parameter of Kimi K3, whose tag names its JSON type."""
+    kinds = kinds_of(schema)
+    kind = next(iter(kinds)) if len(kinds) == 1 else "object"
+    end = "<|close|>argument<|sep|>"
+    key = name.replace("&", "&amp;").replace('"', "&quot;")
+    head = Literal(f'<|open|>argument key="{key}" type="{kind}"<|sep|>')
+    return Sequence((head, raw_value(end)(schema), Literal(end)))
+
+
+def python_parameter(name: str, schema: Mapping[str, Any]) -> Shape:
+    return Sequence((Literal(f"{name}="), JsonBySchema(schema)))
+
+
+def name_literal(name: str) -> str:
+    """A name as it stands in JSON, without its quotes."""
+    return quoted(name)[1:-1]
+
+
+def any_of(shapes: tuple[Shape, ...]) -> Shape:
+    return shapes[0] if len(shapes) == 1 else AnyOf(shapes)
+
+
+def repeated(shape: Shape, *, is_parallel: bool, separator: str) -> Shape:
+    return Repeat(shape, 1, None, separator) if is_parallel else shape
