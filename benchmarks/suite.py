@@ -3,8 +3,10 @@
     python benchmarks/suite.py [--quick] [--only ROW] [--model tiny|smollm2|FOLDER]
 
 Against mlx-lm in this process (stream_generate, and its batch generator with one greedy sampler)
-and against mlx_lm.server from the same environment, on tiny llama and on SmolLM2. Prints a table
-with targets, and leaves a JSON file and plots in benchmarks/results/.
+and against mlx_lm.server from the same environment, on tiny llama and on SmolLM2; some rows bring
+models of their own. Every server of ours gets an empty folder for its prompt cache, so that it
+knows no prompt from before. Prints a table with targets, and leaves a JSON file and plots in
+benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from measuring.arguments import model_folder
@@ -26,16 +29,33 @@ from measuring.models import BenchModel, build_tiny, endless_copy, smollm2_folde
 from report.document import Run, write_json
 from report.plots import write_plots
 from report.table import brief, table
-from rows import arrivals, choices, many_streams, memory, one_stream, own_cpu, stall
+from rows import (
+    apart,
+    arrivals,
+    choices,
+    full_store,
+    known_prefix,
+    look_up,
+    many_streams,
+    memory,
+    one_stream,
+    own_cpu,
+    peak_memory,
+    restart,
+    shared_bytes,
+    stall,
+    turns,
+)
+from rows.apart import Apart
 from rows.bench import Bench
 from rows.figure import RowResult
 from rows.sizes import Sizes, sizes_for
 
 RESULTS = Path(__file__).parent / "results"
 
-Row = Callable[[Bench], Awaitable[RowResult]]
+Measure = Callable[[], Awaitable[RowResult]]
 
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, Callable[[Bench], Awaitable[RowResult]]] = {
     "one-stream": one_stream.measure,
     "many-streams": many_streams.measure,
     "own-cpu": own_cpu.measure,
@@ -43,14 +63,24 @@ ROWS: Mapping[str, Row] = {
     "arrivals": arrivals.measure,
     "choices": choices.measure,
     "memory": memory.measure,
+    "ttft-known": known_prefix.measure,
+    "ttft-restart": restart.measure,
+    "shared-bytes": shared_bytes.measure,
+    "decode-full-store": full_store.measure,
+    "peak-memory": peak_memory.measure,
 }
+ROWS_APART: Mapping[str, Callable[[Apart], Awaitable[RowResult]]] = {
+    "turns": turns.measure,
+    "look-up": look_up.measure,
+}
+ALL_ROWS = (*ROWS, *ROWS_APART)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measures what is promised of the server's speed.")
     add = parser.add_argument
     add("--quick", action="store_true", help="two short runs of each row: shows that it works")
-    add("--only", action="append", choices=ROWS, metavar="ROW", help=", ".join(ROWS))
+    add("--only", action="append", choices=ALL_ROWS, metavar="ROW", help=", ".join(ALL_ROWS))
     add(
         "--model",
         action="append",
@@ -73,19 +103,28 @@ def make_model(asked: str | Path, root: Path) -> BenchModel:
 
 async def measure(model: BenchModel, rows: Sequence[str], sizes: Sizes) -> list[RowResult]:
     in_process = InProcess(model.folder)
+    bench = Bench(model, sizes, in_process)
     try:
-        results = []
-        for row in rows:
-            print(f"{model.name}: {row} …", file=sys.stderr, flush=True)
-            try:
-                result = await ROWS[row](Bench(model, sizes, in_process))
-            except MeasurementFailed as failure:  # the other rows took their time already
-                result = RowResult(row=row, model=model.name, strategy="", fault=str(failure))
-            print(brief(result), file=sys.stderr, flush=True)
-            results.append(result)
-        return results
+        return [await _measure_row(row, model.name, partial(ROWS[row], bench)) for row in rows]
     finally:
         in_process.close()
+
+
+async def measure_apart(
+    tokenizer_source: Path, rows: Sequence[str], sizes: Sizes
+) -> list[RowResult]:
+    there = Apart(sizes, tokenizer_source)
+    return [await _measure_row(row, apart.NAME, partial(ROWS_APART[row], there)) for row in rows]
+
+
+async def _measure_row(row: str, model: str, measure: Measure) -> RowResult:
+    print(f"{model}: {row} …", file=sys.stderr, flush=True)
+    try:
+        result = await measure()
+    except MeasurementFailed as failure:  # the other rows took their time already
+        result = RowResult(row=row, model=model, strategy="", fault=str(failure))
+    print(brief(result), file=sys.stderr, flush=True)
+    return result
 
 
 def run_suite(options: argparse.Namespace) -> Run:
@@ -95,12 +134,19 @@ def run_suite(options: argparse.Namespace) -> Run:
     print(machine_line(machine), file=sys.stderr, flush=True)
     results: list[RowResult] = []
     sizes: dict[str, Sizes] = {}
+    asked_rows = options.only or ALL_ROWS
+    rows = [row for row in asked_rows if row in ROWS]
+    rows_apart = [row for row in asked_rows if row in ROWS_APART]
+    models = options.model or ["tiny", "smollm2"]
     with tempfile.TemporaryDirectory(prefix="maxi-mlx-") as scratch:
-        for place, asked in enumerate(options.model or ["tiny", "smollm2"]):
+        for place, asked in enumerate(models if rows else ()):
             model = make_model(asked, Path(scratch) / str(place))
             sizes[model.name] = sizes_for(is_tiny=model.is_tiny, is_quick=options.quick)
-            rows = options.only or list(ROWS)
             results += asyncio.run(measure(model, rows, sizes[model.name]))
+    if rows_apart:
+        source = models[0] if isinstance(models[0], Path) else smollm2_folder()
+        sizes[apart.NAME] = sizes_for(is_tiny=True, is_quick=options.quick)
+        results += asyncio.run(measure_apart(source, rows_apart, sizes[apart.NAME]))
     return Run(
         began_at=began_at.isoformat(timespec="seconds"),
         seconds=time.monotonic() - began_s,

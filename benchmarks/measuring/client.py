@@ -68,6 +68,7 @@ class Reply:
     ended_s: float = 0.0
     chunk_times_s: list[float] = field(default_factory=list)
     prompt_tokens: int | None = None
+    cached_tokens: int = 0  # of the prompt, as the server says
     usage_tokens: int | None = None
     is_finished: bool = False
     error: str | None = None
@@ -98,6 +99,7 @@ class Reply:
             self.chunk_times_s.append(now_s)
         if answer.usage is not None:
             self.prompt_tokens = answer.usage.prompt_tokens
+            self.cached_tokens = answer.usage.cached_tokens
             self.usage_tokens = answer.usage.completion_tokens
         self.is_finished = self.is_finished or answer.is_finished
 

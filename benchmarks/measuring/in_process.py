@@ -8,7 +8,7 @@ because mlx's lazy arrays belong to the thread that made them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from measuring.speed import Speed
 from measuring.stop_watch import StopWatch
 
 CUT_TRIES = 16
+MEASURED_TOKENS = 256  # what mlx-lm's caches grow by: all that they have taken is in use
 
 
 class InProcess:
@@ -43,6 +44,18 @@ class InProcess:
         """The beginning of ``text``, exactly so many tokens long."""
         return self._thread.submit(_cut, self._tokenizer, text, num_tokens).result()
 
+    def chat_tokens(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """What a server reads of a chat."""
+        apply = self._tokenizer.apply_chat_template
+        token_ids = self._thread.submit(
+            lambda: apply(messages, tokenize=True, add_generation_prompt=True, return_dict=False)
+        )
+        return list(token_ids.result())
+
+    def cache_bytes_per_token(self) -> float:
+        """Of a row's KV cache, where that grows with every token."""
+        return self._thread.submit(_cache_bytes_per_token, self._model).result()
+
     def close(self) -> None:
         self._thread.shutdown()
 
@@ -66,6 +79,17 @@ def _cut(tokenizer: Any, text: str, num_tokens: int) -> str:
         if len(tokenizer.encode(cut, add_special_tokens=False)) == num_tokens:
             return cut
     raise ValueError(f"found no beginning of {num_tokens} tokens in {len(token_ids)}")
+
+
+def _cache_bytes_per_token(model: Any) -> float:
+    import mlx.core as mx
+    from mlx_lm.models.cache import make_prompt_cache
+
+    cache = make_prompt_cache(model)
+    model(mx.zeros((1, MEASURED_TOKENS), dtype=mx.uint32), cache=cache)
+    mx.eval([entry.state for entry in cache])
+    num_bytes: int = sum(entry.nbytes for entry in cache)
+    return num_bytes / MEASURED_TOKENS
 
 
 def _generate_one(model: Any, tokenizer: Any, prompts: Sequence[str], max_tokens: int) -> Speed:

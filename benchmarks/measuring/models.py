@@ -11,7 +11,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jin
 _REPLACED = frozenset({"config.json", "generation_config.json", "tokenizer_config.json"})
 # Sharp enough that two tokens are seldom so close that rounding decides between them.
 _LOGITS_SPREAD = 3.0
+# Next to nothing, but not nothing: where the head is the embedding too, a token must have one.
+_NEVER = 0.01
 
 TINY_CONFIG: Mapping[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -88,43 +90,62 @@ def endless_copy(source: Path, root: Path) -> BenchModel:
 def build_tiny(tokenizer_source: Path, root: Path) -> BenchModel:
     """Writes tiny llama with that folder's tokenizer."""
     folder = root / TINY_NAME
+    write_random_model(
+        folder,
+        TINY_CONFIG,
+        tokenizer_source=tokenizer_source,
+        end=_unused_token(tokenizer_source),
+        never=special_ids(tokenizer_source),
+    )
+    return BenchModel(name=TINY_NAME, folder=folder, is_tiny=True)
+
+
+def write_random_model(
+    folder: Path,
+    config: Mapping[str, Any],
+    *,
+    tokenizer_source: Path,
+    end: tuple[int, str],
+    never: Sequence[int],
+) -> None:
+    """A model of that config with random weights, which does not write the tokens of ``never``,
+    and another folder's tokenizer."""
     folder.mkdir(parents=True)
     for name in TOKENIZER_FILES:
         if (tokenizer_source / name).is_file():
             shutil.copyfile(tokenizer_source / name, folder / name)
-    end_id, end = _unused_token(tokenizer_source)
     tokenizer = _read(folder / "tokenizer_config.json")
-    tokenizer |= {"eos_token": end, "model_max_length": TINY_CONFIG["max_position_embeddings"]}
+    tokenizer |= {"eos_token": end[1], "model_max_length": config["max_position_embeddings"]}
     _write(folder / "tokenizer_config.json", tokenizer)
     vocab_size = int(_read(tokenizer_source / "config.json")["vocab_size"])
-    config = {**TINY_CONFIG, "vocab_size": vocab_size, "eos_token_id": end_id}
+    config = {**config, "vocab_size": vocab_size, "eos_token_id": end[0]}
     _write(folder / "config.json", config)
-    _write(folder / "generation_config.json", {"eos_token_id": end_id})
-    _write_weights(folder, config, never=_special_ids(tokenizer_source))
-    return BenchModel(name=TINY_NAME, folder=folder, is_tiny=True)
+    _write(folder / "generation_config.json", {"eos_token_id": end[0]})
+    _write_weights(folder, config, never=never)
 
 
-def _write_weights(folder: Path, config: dict[str, Any], *, never: list[int]) -> None:
+def _write_weights(folder: Path, config: dict[str, Any], *, never: Sequence[int]) -> None:
     from maxi_mlx.engine import device
 
     device.prepare("auto")
     import mlx.core as mx
     import numpy as np
     from mlx.utils import tree_flatten
-    from mlx_lm.models.llama import Model, ModelArgs
+    from mlx_lm.utils import _get_classes
 
     generator = np.random.default_rng(0)
-    parameters: dict[str, mx.array] = dict(
-        tree_flatten(Model(ModelArgs.from_dict(config)).parameters())
-    )
+    model_class, arguments_class = _get_classes(config)
+    model = model_class(arguments_class.from_dict(dict(config)))
+    parameters: dict[str, mx.array] = dict(tree_flatten(model.parameters()))
+    head = "embed_tokens" if config["tie_word_embeddings"] else "lm_head"
     for name, value in parameters.items():
         if value.ndim < 2:
             continue
         values = generator.standard_normal(value.shape).astype(np.float32)
-        values /= np.float32(np.sqrt(value.shape[1]))
-        if name.startswith("lm_head"):
+        values /= np.float32(np.sqrt(np.prod(value.shape[1:])))
+        if head in name:
             values *= np.float32(_LOGITS_SPREAD)
-            values[never] = 0
+            values[list(never)] *= np.float32(_NEVER)
         parameters[name] = mx.array(values)
     path = str(folder / "model.safetensors")
     mx.save_safetensors(path, parameters, metadata={"format": "mlx"})
@@ -144,7 +165,7 @@ def _unused_token(folder: Path) -> tuple[int, str]:
     return max(tokens)
 
 
-def _special_ids(folder: Path) -> list[int]:
+def special_ids(folder: Path) -> list[int]:
     tokens = _read(folder / "tokenizer.json")["added_tokens"]
     return [int(token["id"]) for token in tokens if token["special"]]
 

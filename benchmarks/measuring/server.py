@@ -1,7 +1,8 @@
 """Runs a server with one model on a free port of this machine, for as long as a block.
 
 Ours by `maxi-mlx serve`, mlx-lm's own by `mlx_lm_server.py`: the same interpreter, the same MLX
-and the same BLAS under both.
+and the same BLAS under both. Ours gets a folder of its own for its prompt cache, so that it never
+knows a prompt from an earlier run.
 """
 
 from __future__ import annotations
@@ -41,23 +42,28 @@ class Running:
 
 
 @asynccontextmanager
-async def running_server(folder: Path, *, strategy: str | None = None) -> AsyncIterator[Running]:
-    """Ours; with its default settings, or with a strategy."""
+async def running_server(
+    folder: Path, *, flags: Sequence[str] = (), cache_dir: Path | None = None
+) -> AsyncIterator[Running]:
+    """Ours, with its default settings but for ``flags``. ``cache_dir``: what an earlier server
+    left, for a restart."""
     port = _free_port()
     arguments = ["-m", "maxi_mlx", "serve", "--port", str(port), "--log-level", "warning"]
-    arguments += ["--model-dir", str(folder.parent), "--model", folder.name]
-    if strategy is not None:
-        arguments += ["--strategy", strategy]
-    async with _running("maxi-mlx", arguments, port=port) as pid:
-        yield Running(name="maxi-mlx", port=port, model=folder.name, pid=pid)
+    arguments += ["--model-dir", str(folder.parent), "--model", folder.name, *flags]
+    with tempfile.TemporaryDirectory(prefix="maxi-mlx-") as own_dir:
+        arguments += ["--cache-dir", str(cache_dir or own_dir)]
+        async with _running("maxi-mlx", arguments, port=port) as pid:
+            yield Running(name="maxi-mlx", port=port, model=folder.name, pid=pid)
 
 
 @asynccontextmanager
-async def running_mlx_lm_server(folder: Path) -> AsyncIterator[Running]:
+async def running_mlx_lm_server(
+    folder: Path, *, flags: Sequence[str] = ()
+) -> AsyncIterator[Running]:
     """mlx-lm's. It calls the model that it was started with ``default_model``."""
     port = _free_port()
     arguments = [str(LAUNCHER), "--model", str(folder), "--port", str(port)]
-    arguments += ["--log-level", "WARNING"]
+    arguments += ["--log-level", "WARNING", *flags]
     async with _running("mlx_lm.server", arguments, port=port) as pid:
         yield Running(name="mlx_lm.server", port=port, model="default_model", pid=pid)
 

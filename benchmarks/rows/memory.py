@@ -1,4 +1,7 @@
-"""What hundreds of requests of all kinds leave behind in the device's memory."""
+"""What hundreds of requests of all kinds leave behind in the device's memory.
+
+Less what the prefix cache says that it keeps of them, since that has a limit of its own.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,14 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     last: Stats
     num_cancelled: int
 
+    @property
+    def ratio(self) -> float:
+        return left_bytes(self.last) / left_bytes(self.first)
+
+
+def left_bytes(stats: Stats) -> int:
+    return stats.memory.active_bytes - stats.prefix_cache.bytes
+
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A request; with ``num_pieces``, left when so many pieces of the answer have come."""
@@ -39,14 +50,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 async def measure(bench: Bench) -> RowResult:
     growths = [await _run(bench, index) for index in range(bench.sizes.num_memory_runs)]
     sizes = bench.sizes
-    first = median([growth.first.memory.active_bytes / 2**20 for growth in growths])
-    last = median([growth.last.memory.active_bytes / 2**20 for growth in growths])
+    first = median([left_bytes(growth.first) / 2**20 for growth in growths])
+    last = median([left_bytes(growth.last) / 2**20 for growth in growths])
+    kept = median([growth.last.prefix_cache.bytes / 2**20 for growth in growths])
     cancelled = median([growth.num_cancelled for growth in growths])
     figure = Figure(
         what=f"memory after {sizes.num_requests} requests ÷ after {sizes.num_first_requests}",
         target=at_most(1.02),
-        runs=[g.last.memory.active_bytes / g.first.memory.active_bytes for g in growths],
-        detail=f"{last:.2f} and {first:.2f} MiB; {cancelled:.0f} cancelled",
+        runs=[growth.ratio for growth in growths],
+        detail=f"{last:.2f} and {first:.2f} MiB, beside {kept:.2f} of stored prefixes; "
+        f"{cancelled:.0f} cancelled",
     )
     return RowResult(
         row="memory",

@@ -17,7 +17,9 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     num_gaps_alone: int  # of a stream, before the long prompt comes
     num_requests: int = 500
     num_first_requests: int = 10
-    num_memory_runs: int
+    num_memory_runs: int  # of what is counted, not timed
+    known_tokens: int = 2000  # that prompts begin with alike
+    full_store_tokens: int
 
 
 TINY = Sizes(
@@ -26,6 +28,7 @@ TINY = Sizes(
     batch_answer_tokens=128,
     num_gaps_alone=256,
     num_memory_runs=5,
+    full_store_tokens=8192,
 )
 # On MLX's CPU build SmolLM2 writes some ten tokens a second, and reads a hundred.
 REAL = Sizes(
@@ -34,6 +37,7 @@ REAL = Sizes(
     batch_answer_tokens=48,
     num_gaps_alone=32,
     num_memory_runs=1,
+    full_store_tokens=2048,
 )
 
 
@@ -50,4 +54,6 @@ def sizes_for(*, is_tiny: bool, is_quick: bool) -> Sizes:
         num_gaps_alone=sizes.num_gaps_alone // 2,
         num_requests=60,
         num_memory_runs=1,
+        known_tokens=sizes.known_tokens if is_tiny else 500,
+        full_store_tokens=sizes.full_store_tokens // 4,
     )

@@ -61,13 +61,14 @@ class FreeText:
     takes all that follows, so nothing can come after it.
 
     ``least`` and ``most`` bound the characters before ``until``; ``pattern`` must match somewhere
-    in them, as in JSON Schema.
+    in them, as in JSON Schema; they can't contain ``without``.
     """
 
     until: str | None = None
     least: int = 0
     most: int | None = None
     pattern: str | None = None
+    without: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

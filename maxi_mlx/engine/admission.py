@@ -13,11 +13,10 @@ from maxi_mlx.core.errors import DoesNotFit
 from maxi_mlx.core.request import GenerateRequest, SamplingParams
 from maxi_mlx.engine.generation import Generation
 from maxi_mlx.engine.row import PromptJob, Row, RowSampling, draw_key
-from maxi_mlx.text.assembler import Assembler
-from maxi_mlx.text.stop_strings import StopStrings
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.language_model import LanguageModel
+    from maxi_mlx.engine.prompt import BuiltPrompt
 
 # Reading less than this is soon done again.
 _SHORT_PROMPT_TOKENS = 128
@@ -98,14 +97,14 @@ def message_borders(token_ids: Sequence[int], model: LanguageModel) -> tuple[int
 def make_jobs(
     request: GenerateRequest,
     model: LanguageModel,
-    token_ids: Sequence[Sequence[int]],
+    prompts: Sequence[BuiltPrompt],
     generation: Generation,
 ) -> list[PromptJob]:
     """The rows of a request, each known to the generation that will read its tokens."""
     sampling = fill_in_defaults(request.sampling, model)
-    stops = StopStrings(request.stop)
     jobs = []
-    for index, prompt in enumerate(token_ids):
+    for index, built in enumerate(prompts):
+        prompt, guide = built.token_ids, built.plan.guide
         room = model.context_length - len(prompt)
         max_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
         rows = []
@@ -121,15 +120,10 @@ def make_jobs(
                 max_tokens=max_tokens,
                 end_ids=model.end_ids,
                 top_logprobs=request.top_logprobs,
+                guide=guide.start(max_tokens=max_tokens) if guide is not None else None,
                 uses_cache=request.uses_cache,
             )
-            assembler = Assembler(
-                model.vocabulary,
-                stops,
-                choice=choice,
-                strip_first_space=request.is_chat,
-            )
-            generation.add(row, assembler)
+            generation.add(row, built.plan.text(model, choice=choice))
             rows.append(row)
         borders = message_borders(prompt, model) if request.uses_cache else ()
         jobs.append(PromptJob(token_ids=prompt, rows=rows, borders=borders))

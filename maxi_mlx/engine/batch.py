@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
+from maxi_mlx.engine.grammar.masks import MaskWriter
+from maxi_mlx.engine.guide import Guide, Masks, write_masks
 from maxi_mlx.engine.logits_edits import LogitsEdits
 from maxi_mlx.engine.mailbox import TokenScores
 from maxi_mlx.engine.row import Row
@@ -41,6 +43,7 @@ class _Scores:
     """Log-probabilities of one step, still on the device, for the rows that asked."""
 
     rows: list[Row]
+    logprobs: mx.array  # (R, V)
     chosen: mx.array  # (R,)
     top_ids: mx.array  # (R, K), best first
     top_logprobs: mx.array  # (R, K)
@@ -56,6 +59,11 @@ class _Scores:
             num_top = row.top_logprobs or 0
             scores[row] = TokenScores(chosen, tuple(ids[:num_top]), tuple(values[:num_top]))
         return scores
+
+    def of_another(self, row: Row, token_id: int, scores: TokenScores) -> TokenScores:
+        """Where not the drawn token stands, but this one."""
+        logprob = self.logprobs[self.rows.index(row), token_id].item()
+        return replace(scores, logprob=cast(float, logprob))
 
 
 def merge_caches(caches: Sequence[list[Any]]) -> list[Any]:
@@ -87,11 +95,12 @@ class Newcomer:
 
 @dataclass(frozen=True, slots=True)
 class StepToken:
-    """A token that the host now knows."""
+    """A token that the host now knows, or the ``fault`` for which the row can't have one."""
 
     row: Row
     token_id: int
     scores: TokenScores | None
+    fault: Exception | None = None
 
 
 class DecodeBatch:
@@ -106,6 +115,7 @@ class DecodeBatch:
         self._inputs: mx.array | None = None  # (B,) the tokens that the next step feeds
         self._known: set[Row] = set()  # rows whose next input the host has: it is nothing new
         self._scores: _Scores | None = None
+        self._mask_writer = MaskWriter()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -145,7 +155,7 @@ class DecodeBatch:
         return [Newcomer(row, self.cache_of(row)) for row in self.rows]
 
     def num_cached_tokens(self, row: Row) -> int:
-        """How many of a row's tokens are in its cache: all, but for one that the next step feeds."""
+        """How many of a row's tokens are in its cache: all but one that the next step feeds."""
         return len(row.token_ids) - (row in self._known)
 
     def cache_of(self, row: Row) -> list[Any]:
@@ -198,25 +208,71 @@ class DecodeBatch:
             self._sampler = self._make_sampler()
             if self._sampler.is_on_host and len(self._known) < len(self.rows):
                 return self.settle()  # the device drew so far; these come first
+        early = self.settle() if self._may_replace() else []
         inputs, known, scores = self._inputs, self._known, self._scores
         logits = self._model(inputs[:, None], cache=self._cache)[:, -1, :]
-        drawn = self._sampler.draw(logits, inputs)
+        tokens: list[StepToken] | None = None
+
+        def masks() -> Masks | None:
+            nonlocal tokens  # the guides have to see the last ones before they tell of the next
+            tokens = self._tokens(inputs, known, scores)
+            return self._masks(known, logits.shape[-1])
+
+        drawn = self._sampler.draw(logits, inputs, masks)
+        if tokens is None:
+            # The device goes on while the host reads.
+            self._begin(drawn, logits)
+            tokens = self._tokens(inputs, known, scores)
+        else:
+            self._begin(drawn, logits)
+        if self._sampler.is_on_host:
+            tokens += self.settle()
+        return early + tokens
+
+    def _begin(self, drawn: mx.array, logits: mx.array) -> None:
         self._scores = self._score(logits, drawn)
         self._inputs, self._known = drawn, set()
         pending = [drawn] if self._scores is None else [drawn, *self._scores.arrays]
         mx.async_eval(pending)  # type: ignore[no-untyped-call]
-        if self._sampler.is_on_host:
-            return self.settle()
-        return self._tokens(inputs, known, scores)
 
     def _tokens(self, drawn: mx.array, known: set[Row], scores: _Scores | None) -> list[StepToken]:
-        """What a step drew, but for the rows whose token is known already."""
-        values = scores.read() if scores is not None else {}
-        return [
-            StepToken(row, token_id, values.get(row))
-            for row, token_id in zip(self.rows, cast(list[int], drawn.tolist()), strict=True)
-            if row not in known
+        """What a step drew, but for the rows whose token is known already; as their guides have it
+        where these put another in its place."""
+        if len(known) == len(self.rows):
+            return []
+        drawn_ids = cast(list[int], drawn.tolist())
+        known_scores = scores.read() if scores is not None else {}
+        tokens, is_changed = [], False
+        for place, row in enumerate(self.rows):
+            if row in known:
+                continue
+            token = StepToken(row, drawn_ids[place], known_scores.get(row))
+            if row.guide is not None:
+                token = _guided(token, row.guide, scores)
+            tokens.append(token)
+            is_changed |= token.token_id != drawn_ids[place]
+            drawn_ids[place] = token.token_id
+        if is_changed:
+            assert drawn is self._inputs, "the model was run on a token that does not stand"
+            self._inputs = mx.array(drawn_ids, dtype=mx.uint32)
+        return tokens
+
+    def _may_replace(self) -> bool:
+        """Whether a token under way may turn out to be another."""
+        return any(
+            row.guide is not None and row not in self._known and row.guide.may_replace
+            for row in self.rows
+        )
+
+    def _masks(self, known: set[Row], vocabulary_size: int) -> Masks | None:
+        """What may be drawn next. Tokens of rows that are not in ``known`` were just read, and are
+        not in their row's text yet."""
+        guides = [
+            (place, row.guide, row.num_tokens_left - (row not in known))
+            for place, row in enumerate(self.rows)
+            if row.guide is not None
         ]
+        return write_masks(guides, self._mask_writer, vocabulary_size=vocabulary_size)
 
     def _make_sampler(self) -> BatchSampler:
         # A row under way has one drawn token that the host has not counted yet.
@@ -234,7 +290,22 @@ class DecodeBatch:
         chosen = mx.take_along_axis(values, drawn[index][:, None], axis=-1)[:, 0]
         top_ids = likeliest(values, max(self.rows[i].top_logprobs or 0 for i in asking))
         top = mx.take_along_axis(values, top_ids, axis=-1)
-        return _Scores([self.rows[i] for i in asking], chosen, top_ids, top)
+        return _Scores([self.rows[i] for i in asking], values, chosen, top_ids, top)
+
+
+def _guided(token: StepToken, guide: Guide, scores: _Scores | None) -> StepToken:
+    """The token that stands where this one was drawn. What its guide raises is the row's alone."""
+    row = token.row
+    try:
+        token_id = guide.commit(token.token_id, num_left=row.num_tokens_left)
+    except Exception as error:
+        return replace(token, fault=error)
+    if token_id == token.token_id:
+        return token
+    kept = token.scores
+    if kept is not None and scores is not None:
+        kept = scores.of_another(row, token_id, kept)
+    return replace(token, token_id=token_id, scores=kept)
 
 
 def likeliest(values: mx.array, count: int) -> mx.array:

@@ -175,7 +175,9 @@ class DeviceThread:
     def _prepare(self) -> None:
         device.prepare(self._settings.backend)
         device.select()
-        self.limit_bytes = int(device.describe().memory_bytes * self._settings.scheduler.memory_share)
+        self.limit_bytes = int(
+            device.describe().memory_bytes * self._settings.scheduler.memory_share
+        )
         # What the first model needs, imported while nobody waits for it.
         from maxi_mlx.engine.rota import Rota
         from maxi_mlx.kv_cache.store import PrefixStore

@@ -195,7 +195,8 @@ class Engine:
     ) -> AsyncGenerator[Event, None]:
         model = handle.model
         loop = asyncio.get_running_loop()
-        token_ids = await loop.run_in_executor(self._prompt_threads, handle.prompts.build, request)
+        prompts = await loop.run_in_executor(self._prompt_threads, handle.prompts.build, request)
+        token_ids = [prompt.token_ids for prompt in prompts]
         check_memory(request, model, token_ids, limit_bytes=self._device.limit_bytes)
         generation = Generation(
             mailbox=Mailbox(),
@@ -205,7 +206,7 @@ class Engine:
             arrived_s=arrived_s,
             on_begin=on_begin,
         )
-        jobs = make_jobs(request, model, token_ids, generation)
+        jobs = make_jobs(request, model, prompts, generation)
         yield Started(model.entry.id, generation.prompt_tokens)
         if request.echo:
             for job, prompt in zip(jobs, request.prompts, strict=True):

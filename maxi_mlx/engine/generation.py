@@ -1,6 +1,6 @@
 """One request on the event loop, from its rows' news to the events its client sees.
 
-Mailbox ─► Assembler (one an answer) ─► TextDelta, Finished … Completed
+Mailbox ─► AnswerText (one an answer) ─► TextDelta, ToolCallStart, Finished … Completed
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from maxi_mlx.core.events import (
 )
 from maxi_mlx.engine.mailbox import FaultNews, Mailbox, PrefillNews, TokenNews, TokenScores
 from maxi_mlx.engine.row import Row
-from maxi_mlx.text.assembler import Assembler
+from maxi_mlx.text.answer import AnswerText
 from maxi_mlx.text.vocabulary import Vocabulary
 
 
@@ -52,7 +52,7 @@ class _Answer:
     """One choice in the making."""
 
     row: Row
-    assembler: Assembler
+    text: AnswerText
     num_tokens: int = 0
     done: bool = False
 
@@ -70,8 +70,8 @@ class Generation:
     on_begin: Callable[[], None]
     cached_tokens: dict[int, int] = field(default_factory=dict)  # by prompt
 
-    def add(self, row: Row, assembler: Assembler) -> None:
-        self.answers.append(_Answer(row, assembler))
+    def add(self, row: Row, text: AnswerText) -> None:
+        self.answers.append(_Answer(row, text))
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Every event after `Started`. The caller cancels the rows when it stops reading."""
@@ -97,7 +97,10 @@ class Generation:
                             yield event
         completion_tokens = sum(answer.num_tokens for answer in self.answers)
         usage = Usage(
-            self.prompt_tokens, completion_tokens, cached_tokens=sum(self.cached_tokens.values())
+            self.prompt_tokens,
+            completion_tokens,
+            cached_tokens=sum(self.cached_tokens.values()),
+            reasoning_tokens=sum(answer.text.num_reasoning_tokens for answer in self.answers),
         )
         yield Completed(usage, clock.timings())
 
@@ -108,25 +111,23 @@ class Generation:
         answer.num_tokens += 1
         events: list[Event] = []
         if news.end != "end_token":
-            delta = answer.assembler.feed(news.token_id, self._logprob(news))
-            if delta is not None:
-                events.append(delta)
-        if answer.assembler.stop_string is not None:
+            events += answer.text.feed(news.token_id, self._logprob(news))
+        if answer.text.stop_string is not None:
             answer.row.cancelled = True
             events.append(self._finish(answer, "stop"))
         elif news.end is not None:
-            tail = answer.assembler.finish(is_cut=news.end == "length")
-            if tail is not None:
-                events.append(tail)
+            events += answer.text.finish(is_cut=news.end == "length")
             events.append(self._finish(answer, "length" if news.end == "length" else "stop"))
         return events
 
     def _finish(self, answer: _Answer, reason: FinishReason) -> Finished:
         answer.done = True
-        stop_string = answer.assembler.stop_string
+        stop_string = answer.text.stop_string
         # Text held back until the answer's end may complete a stop string.
         if stop_string is not None:
             reason = "stop"
+        elif reason == "stop" and answer.text.num_tool_calls:
+            reason = "tool_calls"
         return Finished(answer.row.choice, reason, stop_string, answer.num_tokens)
 
     def _logprob(self, news: TokenNews) -> TokenLogprob | None:

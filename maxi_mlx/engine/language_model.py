@@ -20,6 +20,9 @@ from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.batch import can_batch
 from maxi_mlx.engine.cache_form import CacheForm
+from maxi_mlx.engine.grammar.compiler import GrammarCompiler
+from maxi_mlx.engine.grammar.tokens import GrammarTokenizer, encoder_of
+from maxi_mlx.engine.habits import Habits, read_habits
 from maxi_mlx.engine.kv_cost import KVCost, measure
 from maxi_mlx.kv_cache.layout import layout_of
 from maxi_mlx.text.vocabulary import Vocabulary, piece_decoder, strips_first_space
@@ -44,6 +47,8 @@ class LanguageModel:
     model: Any
     tokenizer: Any  # mlx-lm's TokenizerWrapper
     vocabulary: Vocabulary
+    habits: Habits
+    grammars: GrammarCompiler
     vocabulary_size: int
     context_length: int
     end_ids: frozenset[int]
@@ -66,14 +71,27 @@ def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
     if not form.is_plain:
         cache = new_cache()
         _run_once(model, cache)
+    vocabulary = read_vocabulary(tokenizer, vocabulary_size)
+    end_ids = frozenset(int(i) for i in tokenizer.eos_token_ids if i < vocabulary_size)
+
+    def make_grammar_tokenizer() -> GrammarTokenizer:
+        return GrammarTokenizer(
+            vocabulary,
+            size=vocabulary_size,
+            end_ids=end_ids,
+            encode=encoder_of(tokenizer._tokenizer),
+        )
+
     return LanguageModel(
         entry=entry,
         model=model,
         tokenizer=tokenizer,
-        vocabulary=read_vocabulary(tokenizer, vocabulary_size),
+        vocabulary=vocabulary,
+        habits=read_habits(entry, tokenizer),
+        grammars=GrammarCompiler(make_grammar_tokenizer),
         vocabulary_size=vocabulary_size,
         context_length=entry.context_length or UNLIMITED_CONTEXT,
-        end_ids=frozenset(int(i) for i in tokenizer.eos_token_ids if i < vocabulary_size),
+        end_ids=end_ids,
         kv_cost=measure(cache),
         can_batch=can_batch(cache),
         keeps_states=layout_of(new_cache).has_states,

@@ -34,7 +34,8 @@ class PrefillNews:
     total_tokens: int
 
 
-TokenEnd = Literal["end_token", "length"]
+# ``complete``: the answer's grammar has come to its end, with this token in the text.
+TokenEnd = Literal["end_token", "complete", "length"]
 
 
 @dataclass(frozen=True, slots=True)

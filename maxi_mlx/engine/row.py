@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from maxi_mlx.engine.guide import Guide
 from maxi_mlx.engine.mailbox import Mailbox
 
 
@@ -69,6 +70,7 @@ class Row:
     max_tokens: int
     end_ids: frozenset[int]
     top_logprobs: int | None
+    guide: Guide | None = None  # where not every token may come
     uses_cache: bool = True  # the prefix cache
     cancelled: bool = False
     is_suspect: bool = False
@@ -119,4 +121,7 @@ class PromptJob:
 
 def resume(row: Row) -> PromptJob:
     """Reads a row's text anew, its answer so far included, to go on where it was."""
+    if row.guide is not None:
+        # It may have seen a token that was lost with the batch.
+        row.guide = row.guide.replayed(row.token_ids[row.num_prompt_tokens :])
     return PromptJob(token_ids=list(row.token_ids), rows=[row], must_read_alone=row.is_suspect)

@@ -1,6 +1,6 @@
 """Draws the next token of every row of a batch in one go.
 
-    logits ─► penalties and bias ─► temperature ─► top-k, top-p, min-p, XTC ─► draw
+    logits ─► penalties and bias ─► grammars ─► temperature ─► top-k, top-p, min-p, XTC ─► draw
 
 Shapes: logits ``(B, V)``, the result ``(B,)`` uint32. Without a temperature, or with a top-k of
 one, the likeliest token is taken, whatever the filters.
@@ -8,7 +8,7 @@ one, the likeliest token is taken, whatever the filters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from maxi_mlx.engine.array_module import column, evaluated
 from maxi_mlx.engine.filters import Filters
+from maxi_mlx.engine.grammar.logits_mask import forbid
 
 if TYPE_CHECKING:
+    from maxi_mlx.engine.guide import Masks
     from maxi_mlx.engine.logits_edits import LogitsEdits
     from maxi_mlx.engine.row import Row
 
@@ -36,6 +38,7 @@ class BatchSampler:
     def __init__(self, rows: Sequence[Row], *, places: Sequence[int], edits: LogitsEdits) -> None:
         self._xp = xp = edits.xp
         self._edits = edits
+        self._is_guided = any(row.guide is not None for row in rows)
         drawn = [i for i, row in enumerate(rows) if not row.sampling.is_greedy]
         self._has_draws = bool(drawn)
         if not drawn:
@@ -51,11 +54,17 @@ class BatchSampler:
     @property
     def is_on_host(self) -> bool:
         """Whether a draw waits for the logits, and is known at once."""
-        return self._xp is np and (self._has_draws or bool(self._edits))
+        return self._xp is np and (self._has_draws or self._is_guided or bool(self._edits))
 
-    def draw(self, logits: mx.array, inputs: mx.array) -> mx.array:
-        """``inputs``, ``(B,)``: the tokens that the logits follow."""
-        if not self._has_draws and not self._edits:
+    def draw(
+        self, logits: mx.array, inputs: mx.array, masks: Callable[[], Masks | None] = lambda: None
+    ) -> mx.array:
+        """``inputs``, ``(B,)``: the tokens that the logits follow. ``masks`` tells what the rows'
+        guides allow; it is asked once the logits are on their way."""
+        if self._is_guided:
+            mx.async_eval(logits)  # type: ignore[no-untyped-call]
+        allowed = masks() if self._is_guided else None
+        if not self._has_draws and not self._edits and allowed is None:
             return mx.argmax(logits, axis=-1)
         xp = self._xp
         lazy = [logits.astype(mx.float32), inputs]
@@ -64,6 +73,8 @@ class BatchSampler:
         values, inputs, *randomness = evaluated(xp, lazy)
         if self._edits:
             values = self._edits.apply(values, inputs)
+        if allowed is not None:
+            values = forbid(xp, values, allowed.words, places=allowed.places)
         if self._has_draws:
             values = self._raced(values, *randomness)
         return mx.array(xp.argmax(values, axis=-1).astype(xp.uint32))

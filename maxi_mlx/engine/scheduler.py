@@ -289,6 +289,9 @@ class Scheduler:
         """Says whether the token's row is done, and be it that taking it failed."""
         try:
             return self._post_token(token, outbox)
+        except MaxiError as error:
+            self._fail([token.row], partial(type(error), error.message, param=error.param), outbox)
+            return True
         except Exception as error:
             logger.exception("%s: a token could not be taken", token.row.request_id)
             self.fault = f"{type(error).__name__}: {error}"
@@ -299,12 +302,16 @@ class Scheduler:
     def _post_token(self, token: StepToken, outbox: Outbox) -> bool:
         """Sends a token on its way; says whether its row is done."""
         row = token.row
+        if token.fault is not None:
+            raise token.fault
         row.token_ids.append(token.token_id)
         end: TokenEnd | None = None
         if token.token_id in row.end_ids:
             end = "end_token"
+        elif row.guide is not None and row.guide.is_complete:
+            end = "complete"
         elif row.num_tokens_left <= 0:
-            end = "length"
+            end = "complete" if row.guide is not None and row.guide.is_whole else "length"
         outbox.append((row.mailbox, TokenNews(row.choice, token.token_id, end, token.scores)))
         return end is not None
 

@@ -16,7 +16,7 @@ from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.generation import Generation
 from maxi_mlx.engine.mailbox import Mailbox, News, TokenNews
 from maxi_mlx.engine.scheduler import Scheduler
-from maxi_mlx.text.assembler import Assembler
+from maxi_mlx.text.answer import AnswerText
 from tests.conftest import TinyModel
 from tests.server.asking import TEXT
 from tests.server.running import Answer, Client, Start
@@ -39,14 +39,14 @@ def in_step(patch: pytest.MonkeyPatch) -> None:
 
 
 def in_detokeniser(patch: pytest.MonkeyPatch) -> None:
-    feed = Assembler.feed
+    feed = AnswerText.feed
 
-    def fails(self: Assembler, token_id: int, logprob: Any = None) -> Any:
+    def fails(self: AnswerText, token_id: int, logprob: Any = None) -> Any:
         if token_id == MARKED_TOKEN:
             raise RuntimeError("injected")
         return feed(self, token_id, logprob)
 
-    patch.setattr(Assembler, "feed", fails)
+    patch.setattr(AnswerText, "feed", fails)
 
 
 def in_mailbox(patch: pytest.MonkeyPatch) -> None:

@@ -33,9 +33,7 @@ async def usage(client: Client, body: dict[str, Any]) -> tuple[int, int]:
     return got["prompt_tokens"], got["prompt_tokens_details"]["cached_tokens"]
 
 
-async def test_a_conversation_goes_on_from_where_it_was(
-    start: Start, scripted_model: Path
-) -> None:
+async def test_a_conversation_goes_on_from_where_it_was(start: Start, scripted_model: Path) -> None:
     client = await start(Settings(), Root(scripted_model, "tests", "folders"))
     first = await client.post(CHAT, json=ask(LONG))
     reply = first.json["choices"][0]["message"]["content"]

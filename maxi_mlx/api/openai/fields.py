@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from maxi_mlx.api.openai.refusals import NOT_YET
-
 Treatment = Literal["honoured", "ignored", "refused"]
 
 
@@ -33,15 +31,7 @@ def _refused(note: str) -> Field:
     return Field("refused", note)
 
 
-def _served(fields: Mapping[str, Field]) -> Mapping[str, Field]:
-    """As things are now: what is still refused says so."""
-    return {
-        name: _refused(NOT_YET[name]) if name in NOT_YET else field
-        for name, field in fields.items()
-    }
-
-
-_SHARED_FIELDS: Mapping[str, Field] = {
+SHARED_FIELDS: Mapping[str, Field] = {
     "model": _honoured("a model's id; null, absent or empty: the engine's choice"),
     "temperature": _honoured("0 to 2; 0 is greedy"),
     "top_p": _honoured("above 0, at most 1"),
@@ -92,8 +82,8 @@ _SHARED_FIELDS: Mapping[str, Field] = {
     "user": _ignored("nobody is billed or watched"),
 }
 
-_CHAT_FIELDS: Mapping[str, Field] = {
-    **_SHARED_FIELDS,
+CHAT_FIELDS: Mapping[str, Field] = {
+    **SHARED_FIELDS,
     "messages": _honoured("roles system, developer, user, assistant, tool, function; text parts"),
     "logprobs": _honoured("true: with the log-probabilities of the answer's tokens"),
     "top_logprobs": _honoured("0 to 20 alternatives for each token; needs logprobs"),
@@ -137,7 +127,7 @@ _CHAT_FIELDS: Mapping[str, Field] = {
 
 # Some clients send the Responses API's shape to the chat endpoint and expect a chat answer. These
 # names count only where ``messages`` is absent; beside it they are unknown fields.
-_RESPONSES_FIELDS: Mapping[str, Field] = {
+RESPONSES_FIELDS: Mapping[str, Field] = {
     "input": _honoured("a string, or items: messages, function calls and their outputs"),
     "instructions": _honoured("a system message before the input"),
     "max_output_tokens": _honoured("as max_tokens, which wins over it"),
@@ -147,15 +137,11 @@ _RESPONSES_FIELDS: Mapping[str, Field] = {
     "conversation": _refused("conversations aren't kept"),
 }
 
-_COMPLETION_FIELDS: Mapping[str, Field] = {
-    **_SHARED_FIELDS,
+COMPLETION_FIELDS: Mapping[str, Field] = {
+    **SHARED_FIELDS,
     "prompt": _honoured("text, token ids, or a list of either; none of them empty"),
     "suffix": _honoured("the text after the gap; the model must know fill-in-the-middle"),
     "echo": _honoured("the prompt before the answer; not together with logprobs"),
     "logprobs": _honoured("0 to 20 alternatives for each token, wider than OpenAI's 5"),
     "best_of": _refused("anything but 1, n and null: answers aren't ranked"),
 }
-
-CHAT_FIELDS = _served(_CHAT_FIELDS)
-RESPONSES_FIELDS = _served(_RESPONSES_FIELDS)
-COMPLETION_FIELDS = _served(_COMPLETION_FIELDS)

@@ -13,7 +13,6 @@ from maxi_mlx.api.openai.messages import messages
 from maxi_mlx.api.openai.prompts import prompts
 from maxi_mlx.api.openai.reasoning import checked_effort, reasoning, template_kwargs
 from maxi_mlx.api.openai.refusals import (
-    refuse_not_yet,
     refuse_unserved,
     refuse_unserved_responses,
 )
@@ -104,7 +103,6 @@ def parse_chat(body: bytes, *, request_id: str) -> ChatCall:
         reasoning=thinking,
         constraint=constraint(fields, text_format=text_format),
     )
-    refuse_not_yet(request, fields)
     return ChatCall(
         request=request,
         stream=fields.stream or False,
@@ -137,7 +135,6 @@ def parse_completion(body: bytes, *, request_id: str) -> CompletionCall:
         uses_cache=fields.cache is not False,
         constraint=constraint(fields),
     )
-    refuse_not_yet(request, fields)
     return CompletionCall(
         request=request, stream=fields.stream or False, include_usage=_include_usage(fields)
     )

@@ -2,6 +2,6 @@
 
     Constraint ─► compiler (lark, gbnf, schema) ─► CompiledGrammar ─► Matcher (one a row) ─► masks
 
-Machines on the host, by llguidance; only `logits_mask` knows MLX. Compiling belongs on a worker
+Machines on the host, by llguidance; only `logits_mask.py` knows MLX. Compiling belongs on a worker
 thread; a matcher belongs to its row, and lives on the device thread.
 """

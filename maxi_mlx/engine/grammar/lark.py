@@ -156,11 +156,11 @@ class GrammarWriter:
         bounds = self._bounds(node)
         if not text:
             return f"{self._terminal(' & '.join(bounds))} {self._syntax(rest)}"
-        if node.pattern is None and not node.least and node.most is None:
+        if node == FreeText(until=node.until):
             # A lazy terminal ends where its text first can end.
             ended = self._rule(f"{_FREE} {quoted(text)}", options="[lazy]")
         else:
-            without = f"~/(?s:.*){_by_numbers(text)}(?s:.*)/"
+            without = f"~/(?s:.*){_by_numbers(node.without or text)}(?s:.*)/"
             body = self._terminal(" & ".join([*bounds, without]))
             ended = self._terminal(f"{body} {quoted(text)}")
         return f"{ended} {self._syntax(rest)}" if rest else ended

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxi_mlx.engine.device import describe
-from maxi_mlx.engine.grammar.masks import Words
+from maxi_mlx.engine.grammar.masks import MaskWords
 
 
-def forbid(xp: Any, values: Any, masks: Words, *, places: Sequence[int]) -> Any:
+def forbid(xp: Any, values: Any, masks: MaskWords, *, places: Sequence[int]) -> Any:
     """``(B, V)`` logits in, the same shape out; -inf where row ``places[i]``'s ``masks[i]`` has no
     bit. Other rows stay as they are; so does ``values``, as log-probabilities need it."""
     if xp is np:
@@ -28,7 +28,7 @@ def forbid(xp: Any, values: Any, masks: Words, *, places: Sequence[int]) -> Any:
     return changed
 
 
-def _forbidden_numpy(values: Any, masks: Words, places: Sequence[int]) -> Any:
+def _forbidden_numpy(values: Any, masks: MaskWords, places: Sequence[int]) -> Any:
     """Adds 0 or -inf, eight tokens at a time from a table: several times faster than to select."""
     size = values.shape[-1]
     changed = np.empty_like(values) if len(places) == len(values) else np.array(values)

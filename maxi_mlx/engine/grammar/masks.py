@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maxi_mlx.engine.grammar.matcher import Matcher
 
-Words = NDArray[np.uint32]
+MaskWords = NDArray[np.uint32]
 
 # Fewer rows are read sooner than threads are woken.
 _LEAST_FOR_THREADS = 4
@@ -27,7 +27,7 @@ class MaskWriter:
         self._num_threads = num_threads
         self._executor: LLExecutor | None = None
 
-    def write(self, rows: Sequence[tuple[Matcher, int]]) -> Words:
+    def write(self, rows: Sequence[tuple[Matcher, int]]) -> MaskWords:
         """``(R, ceil(V / 32))``: bit ``i % 32`` of word ``i // 32`` says that token ``i`` may come.
 
         ``rows``, all of one model: matchers, and how many tokens each may draw yet. A matcher whose

@@ -89,6 +89,17 @@ class Matcher:
             self._look_for_thought_end(token_id)
         return token_id
 
+    def replay(self, token_ids: Sequence[int]) -> None:
+        """Goes on by tokens that stood already, as they are, for a row that is read anew."""
+        for token_id in token_ids:
+            if not self.is_complete and not self.state.consume_token(token_id):
+                raise self.fault or EngineFailed("An answer no longer fits its grammar.")
+            self._unread.append(token_id)
+            if self._thought_end:
+                self._look_for_thought_end(token_id)
+        if token_ids:
+            self._close, self._num_until_check = None, 0
+
     @property
     def fault(self) -> InvalidRequest | None:
         """Why the answer can't go on, where llguidance gave up."""

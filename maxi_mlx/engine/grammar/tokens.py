@@ -143,8 +143,7 @@ class GrammarTokenizer:
 def encoder_of(tokenizer: Any) -> Encode | None:
     """How transformers' or mlx-lm's tokenizer cuts text into tokens, by a copy of what is below:
     theirs is changed by whoever uses it, and may be in use on another thread."""
-    inner = getattr(tokenizer, "_tokenizer", tokenizer)
-    backend = getattr(inner, "backend_tokenizer", None)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return None
     copy = type(backend).from_str(backend.to_str())

@@ -31,10 +31,11 @@ def _in_order(shape: shapes.Shape) -> Node:
         part = parts.pop(0)
         if isinstance(part, shapes.RawText):
             end = parts.pop(0) if parts else None
-            if not isinstance(end, shapes.Literal) or not end.text.startswith(part.until):
+            if not isinstance(end, shapes.Literal) or part.until not in end.text:
                 raise ValueError(f"raw text must be followed by its end {part.until!r}")
-            nodes.append(_raw_text(part))
-            parts.insert(0, shapes.Literal(end.text.removeprefix(part.until)))
+            before, until, after = end.text.partition(part.until)
+            nodes.append(_raw_text(part, before + until))
+            parts.insert(0, shapes.Literal(after))
         elif not isinstance(part, shapes.Literal) or part.text:
             nodes.append(_node(part))
     return nodes[0] if len(nodes) == 1 else InOrder(tuple(nodes))
@@ -66,14 +67,15 @@ def _repeated(shape: shapes.Repeat) -> Node:
     return some if shape.least else Repeated(some, 0, 1)
 
 
-def _raw_text(part: shapes.RawText) -> FreeText:
+def _raw_text(part: shapes.RawText, until: str) -> FreeText:
     schema = part.schema
     least, most, pattern = (schema.get(key) for key in ("minLength", "maxLength", "pattern"))
     return FreeText(
-        until=part.until,
+        until=until,
         least=least if isinstance(least, int) else 0,
         most=most if isinstance(most, int) else None,
         pattern=pattern if isinstance(pattern, str) else None,
+        without=part.until if until != part.until else None,
     )
 
 

@@ -108,16 +108,20 @@ def find_abilities(template: Template) -> Abilities:
 class _Trial:
     def __init__(self, template: Template) -> None:
         self._template = template
+        self._is_over = False  # one that took too long once isn't tried again
 
     def text(self, messages: Sequence[Message], *, form: Form, tools: Sequence[Tool] = ()) -> str:
         """The rendering; empty where it fails."""
+        if self._is_over:
+            return ""
         try:
             return self._template.render(
                 template_messages(messages, form),
                 tools=template_tools(tools, form),
                 variables=tool_variables(tools, form),
             )
-        except RenderFailed:
+        except RenderFailed as error:
+            self._is_over = error.is_limit
             return ""
 
     def shows(

@@ -105,6 +105,8 @@ class ChatTemplates:
                 return _rendered(template, messages, prompt, abilities)
             except RenderFailed as error:
                 problem = problem or error
+                if error.is_limit:
+                    raise self._refusal(error, None) from None
         assert problem is not None
         raise self._refusal(problem, self._culprit(template, prompt, abilities, problem))
 

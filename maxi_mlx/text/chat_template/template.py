@@ -24,12 +24,14 @@ Variables = Mapping[str, Any]
 
 
 class RenderFailed(Exception):
-    """``words`` is what the template or Jinja says; ``line`` is in the template, if known."""
+    """``words`` is what the template or Jinja says; ``line`` is in the template, if known.
+    ``is_limit``: it took too long or made too much, so that it isn't worth another try."""
 
-    def __init__(self, words: str, *, line: int | None = None) -> None:
+    def __init__(self, words: str, *, line: int | None = None, is_limit: bool = False) -> None:
         super().__init__(words)
         self.words = words
         self.line = line
+        self.is_limit = is_limit
 
     @property
     def place(self) -> tuple[str, int | None]:
@@ -116,7 +118,8 @@ class JinjaTemplate:
                     work.tick()
                     pieces.append(piece)
         except LimitExceeded as error:
-            raise RenderFailed(str(error), line=_line(error.__traceback__)) from None
+            line = _line(error.__traceback__)
+            raise RenderFailed(str(error), line=line, is_limit=True) from None
         except RecursionError as error:
             raise RenderFailed("it nests too deeply", line=_line(error.__traceback__)) from None
         except Exception as error:

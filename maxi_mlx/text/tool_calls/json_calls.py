@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from maxi_mlx.text.source import SPACE, Reading, Source
+from maxi_mlx.text.source import SPACE, Driver, Reading, Source
 from maxi_mlx.text.tool_calls.call import Call, is_name
 from maxi_mlx.text.tool_calls.json_copier import (
     JsonCopier,
@@ -24,6 +24,7 @@ _ID_KEYS = frozenset({"id", "call_id", "tool_call_id"})
 _KEY = re.compile(r"\w*")
 _STRAY = re.compile(r"[}\])\s]*")
 _SEPARATORS = re.compile(r"[,;\s]*")
+_FARTHEST = 100  # characters between two calls
 _FENCE_WORD = re.compile(r"[a-z_]*")
 
 
@@ -59,9 +60,6 @@ def _goes_on(source: Source, end_tag: str) -> Reading[bool]:
         return False
     yield from source.run(_STRAY)
     return False
-
-
-_FARTHEST = 100  # characters between two calls
 
 
 def read_object(
@@ -143,8 +141,6 @@ def _name(reader: ToolCallReader, call: Call, *, end_tag: str, is_bare: bool) ->
     name = yield from _text_value(reader.source, end_tag)
     if call.has_begun:
         return
-    if name in ("function", "tool_call") and is_bare:
-        raise Malformed
     name = name.removeprefix("functions.")
     if not is_name(name) or (is_bare and reader.tool(name) is None):
         raise Malformed
@@ -180,56 +176,53 @@ def read_arguments(source: Source, call: Call, *, end_tag: str) -> Reading[bool]
     raise Malformed
 
 
-def _object_of(inner: Source, call: Call) -> Reading[bool]:
-    yield from inner.run(SPACE)
-    if (yield from inner.peek()) != "{":
-        raise Malformed
-    return (yield from call.copy(JsonCopier(inner, call.write)))
-
-
 def _arguments_in_string(source: Source, call: Call, quote: str, *, end_tag: str) -> Reading[bool]:
     """Some templates render arguments as a string of JSON, and some models learn it so."""
-    inner = Source()
-    # A generator of its own: it is moved on by what the string brings, not by the outer text.
-    copying = _object_of(inner, call)
-    is_whole: bool | None = None
-
-    def advance() -> None:
-        nonlocal is_whole
-        if is_whole is None:
-            try:
-                next(copying)
-            except StopIteration as stop:
-                is_whole = stop.value
-
-    has_opened = False
-    has_text = False
-
-    def write(piece: str) -> None:
-        nonlocal has_opened, has_text
-        if not has_opened:  # the quotes come as pieces of their own
-            has_opened = True
-        elif piece != '"':
-            has_text = True
-            inner.add(unquoted(f'"{piece}"'))
-            advance()
-
+    inner = _Inner(call)
     try:
-        yield from copy_string(source, quote, write, end_tag=end_tag)
+        yield from copy_string(source, quote, inner.write, end_tag=end_tag)
     except Malformed:
-        inner.close(is_cut=True)
-        if has_text:
-            advance()
         if not call.has_begun:
             raise
+        inner.finish(is_cut=True)
         call.end(is_whole=False)
         return False
-    if not has_text:
-        call.write("{}")
-        return True
-    inner.close()
-    advance()
-    return bool(is_whole)
+    return inner.finish()
+
+
+class _Inner:
+    """The text inside a string, read as it comes: by a parser of its own, since it is moved on by
+    what the string brings, not by what the answer does."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._source = Source()
+        self._driver = Driver(self._source, self._read())
+        self._has_text = False
+        self._has_opened = False
+        self._is_whole = False
+
+    def write(self, piece: str) -> None:
+        """Takes a piece of the string as JSON writes it; its quotes come as pieces of their own."""
+        if not self._has_opened:
+            self._has_opened = True
+        elif piece != '"':
+            self._has_text = True
+            self._driver.feed(unquoted(f'"{piece}"'))
+
+    def finish(self, *, is_cut: bool = False) -> bool:
+        """The string has ended; says whether it held an object."""
+        if not self._has_text:
+            self._call.write("{}")
+            return True
+        self._driver.finish(is_cut=is_cut)
+        return self._is_whole
+
+    def _read(self) -> Reading[None]:
+        yield from self._source.run(SPACE)
+        if (yield from self._source.peek()) != "{":
+            raise Malformed
+        self._is_whole = yield from self._call.copy(JsonCopier(self._source, self._call.write))
 
 
 # -- bare calls, in a fence or not ---------------------------------------------------------------

@@ -44,6 +44,7 @@ _CONTROL = re.compile(r"[\x00-\x1f]*")
 _QUOTES = {'"': re.compile(r'"*'), "'": re.compile(r"'*")}
 _NUMBERS = re.compile(rf"{NUMBER.pattern}(?:, ?{NUMBER.pattern})*(?=[,\]])")
 _LISTS = re.compile(r"\[*")
+_NO_CODE = 0x110000  # the first number that is no character's
 _HEX = re.compile(r"[0-9a-fA-F]*")
 _BRACKETS = {"{": "}", "[": "]", "(": "]"}
 
@@ -98,6 +99,7 @@ class JsonCopier:
         self._end_tag = end_tag
         self._dialect = dialect
         self._pending = [lead] if lead else []
+        self._after_value = False
         self._open: list[str] = []  # the closing brackets that are owed
         self._closers = {"}", "]", ")"} if dialect.has_tuples else {"}", "]"}
 
@@ -123,8 +125,6 @@ class JsonCopier:
             self._pending.append(space)
 
     # -- inside a bracket: a member, or its end ------------------------------------------------
-
-    _after_value = False
 
     def _member(self) -> Reading[None]:
         """What comes next inside the innermost bracket."""
@@ -325,13 +325,23 @@ def _copy_escape(source: Source, write: Callable[[str], object]) -> Reading[None
         write("'")
     elif character == "u":
         yield from _copy_unicode(source, write)
-    elif character == "x":
-        digits = yield from _digits(source, 2)
-        write(escaped(chr(int(digits, 16))) if len(digits) == 2 else "\\\\x" + digits)
+    elif character in "xU":
+        yield from _copy_python_code(source, write, character)
     elif character == "\n":
         write("\\n")
     else:
         write("\\\\" + escaped(character))
+
+
+def _copy_python_code(source: Source, write: Callable[[str], object], kind: str) -> Reading[None]:
+    """Copies ``\\x41`` or ``\\U0001f600``, which Python's strings have besides."""
+    length = 2 if kind == "x" else 8
+    digits = yield from _digits(source, length)
+    code = int(digits, 16) if len(digits) == length else _NO_CODE
+    if code < _NO_CODE:
+        write("\\ufffd" if 0xD800 <= code < 0xE000 else escaped(chr(code)))
+    else:
+        write("\\\\" + kind + digits)
 
 
 def _copy_unicode(source: Source, write: Callable[[str], object]) -> Reading[None]:

@@ -85,9 +85,7 @@ QWEN3_CODER = ToolSyntax(
         f"{_BEGIN}\n<function=",
         ">\n",
         f"</function>\n{_END}",
-        shapes.wrapped(
-            "<parameter=", ">\n", "\n</parameter>\n", shapes.raw_value("\n</parameter>")
-        ),
+        shapes.wrapped("<parameter=", ">\n", "\n</parameter>\n", shapes.raw_value("</parameter>")),
     ),
     separator="\n",
 )

@@ -133,6 +133,17 @@ SHAPES = {
         ["<p>abc</p>", "<p></</p>", "<p></p>"],
         ["<p>ABC</p>", "<p>abcdef</p>", "<p>a</p>b</p>"],
     ),
+    "raw text in lines": Shaped(
+        shapes.Sequence(
+            (
+                shapes.Literal("<p>\n"),
+                shapes.RawText({"type": "string"}, "</p>"),
+                shapes.Literal("\n</p>x"),
+            )
+        ),
+        ["<p>\na\n\n</p>x", "<p>\n\n</p>x"],
+        ["<p>\na</p>x", "<p>\na</p>b\n</p>x"],
+    ),
     "repeats": Shaped(
         shapes.Repeat(shapes.JsonBySchema({"type": "integer"}), 1, 2, ", "),
         ["1", "1, 22"],
@@ -210,3 +221,15 @@ def test_rows_of_one_grammar_are_apart(plain: GrammarCompiler) -> None:
     assert b in allowed_tokens(first, 8)
     assert a not in allowed_tokens(first, 8)
     assert a in allowed_tokens(second, 8)
+
+
+def test_a_row_that_is_read_anew_goes_on_where_it_was(plain: GrammarCompiler) -> None:
+    grammar = plain.compile(Constraint(node=json_by_schema(SCHEMA), param="x"))
+    token_ids = random_answer(grammar, max_tokens=60, seed=1).token_ids
+    for place in (0, 5, len(token_ids) - 1):
+        matcher = Matcher(grammar, max_tokens=60)
+        matcher.replay(token_ids[:place])
+        assert token_ids[place] in allowed_tokens(matcher, 60 - place)
+        assert matcher.commit(token_ids[place], num_left=60 - place) == token_ids[place]
+    with pytest.raises(MaxiError, match=r"no longer fits|doesn't satisfy"):
+        Matcher(grammar, max_tokens=60).replay(token_ids[3:])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +16,10 @@ from maxi_mlx.text.chat_template import (
     ChatTemplates,
     FunctionTemplate,
     JinjaTemplate,
-    chat_templates,
     find_abilities,
-    read_template_files,
-    special_tokens,
 )
 from maxi_mlx.text.chat_template.forms import Form
+from maxi_mlx.text.chat_template.limits import Limits
 from tests.models.templates import CHATML, CHATML_WITH_TOOLS, TURNS
 
 
@@ -287,6 +285,18 @@ def test_a_refusal_of_everything_is_the_first_messages() -> None:
     assert caught.value.param == "messages[0]"
 
 
+def test_a_template_that_takes_too_long_is_tried_once() -> None:
+    loop = "{% for i in range(99999) %}"
+    text = f"\n{loop}{loop}{{% endfor %}}{{% endfor %}}"
+    began_s = time.thread_time()
+    template = JinjaTemplate(text, limits=Limits(time_s=0.1))
+    templates = ChatTemplates({"default": template}, model_name="tiny")
+    with pytest.raises(InvalidRequest, match=r"more than 0.1 seconds.*line 2") as caught:
+        templates.render(ChatPrompt(messages=(HELLO, HI, BYE)))
+    assert caught.value.param == "messages"
+    assert time.thread_time() - began_s < 1
+
+
 def test_a_model_without_a_template_says_where_to_go() -> None:
     templates = ChatTemplates.from_files({}, model_name="base", tool_prompt=tool_prompt)
     assert not templates
@@ -340,54 +350,3 @@ def test_a_function_is_a_template_too() -> None:
     assert templates.render(prompt) == "['Hello']{'enable_thinking': False}"
     with pytest.raises(InvalidRequest, match="Not this"):
         templates.render(ChatPrompt(messages=(message("user", "bad"),)))
-
-
-# -- files -------------------------------------------------------------------------------------
-
-
-def test_files_of_a_folder(tmp_path: Path) -> None:
-    config = {
-        "chat_template": "from the config",
-        "bos_token": {"content": "<s>", "lstrip": False},
-        "eos_token": "</s>",
-        "add_bos_token": True,
-        "pad_token": None,
-    }
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    (tmp_path / "special_tokens_map.json").write_text('{"eos_token": "x", "unk_token": "<u>"}')
-    (tmp_path / "additional_chat_templates").mkdir()
-    (tmp_path / "additional_chat_templates" / "rag.jinja").write_text("rag")
-    files = read_template_files(tmp_path)
-    assert chat_templates(files) == {"default": "from the config", "rag": "rag"}
-    assert special_tokens(files) == {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<u>"}
-    (tmp_path / "chat_template.jinja").write_text("from the file")
-    assert chat_templates(read_template_files(tmp_path))["default"] == "from the file"
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({}, {}),
-        ({"chat_template.json": '{"chat_template": "old"}'}, {"default": "old"}),
-        (
-            {
-                "chat_template.json": '{"chat_template": "old"}',
-                "tokenizer_config.json": '{"chat_template": "new"}',
-            },
-            {"default": "new"},
-        ),
-        ({"tokenizer_config.json": '{"chat_template": {"a": "x", "b": 5}}'}, {"a": "x"}),
-        ({"tokenizer_config.json": '{"chat_template": [1, {"name": "a"}]}'}, {}),
-        ({"tokenizer_config.json": "[]"}, {}),
-    ],
-    ids=str,
-)
-def test_where_templates_are(files: dict[str, str], expected: dict[str, str]) -> None:
-    assert chat_templates(files) == expected
-
-
-@pytest.mark.parametrize("data", [b"{", b"\xff", b"[" * 100_000], ids=["broken", "bytes", "deep"])
-def test_broken_files_are_named(data: bytes, tmp_path: Path) -> None:
-    (tmp_path / "tokenizer_config.json").write_bytes(data)
-    with pytest.raises(InvalidRequest, match=r"tokenizer_config\.json is not"):
-        chat_templates(read_template_files(tmp_path))

@@ -68,23 +68,29 @@ def joined(pieces: Iterable[Piece]) -> list[Told]:
     for piece in pieces:
         match piece:
             case Content(text):
-                assert text and not is_open
+                assert text
+                assert not is_open
                 if told and isinstance(told[-1], str):
                     told[-1] += text
                 else:
                     told.append(text)
             case CallStart(index, id, name):
-                assert not is_open and id and name
+                assert not is_open
+                assert id
+                assert name
                 assert index == sum(isinstance(item, Called) for item in told)
                 told.append(Called(name, "", id))
                 is_open = True
             case CallDelta(_, arguments):
                 call = told[-1]
-                assert is_open and arguments and isinstance(call, Called)
+                assert is_open
+                assert arguments
+                assert isinstance(call, Called)
                 told[-1] = Called(call.name, call.arguments + arguments, call.id)
             case CallEnd(_, is_whole):
                 call = told[-1]
-                assert is_open and isinstance(call, Called)
+                assert is_open
+                assert isinstance(call, Called)
                 told[-1] = Called(call.name, call.arguments, call.id, is_whole)
                 is_open = False
             case _:

@@ -1,9 +1,8 @@
-"""JSON passes unchanged; what models get wrong in it is mended where there is one way to read it."""
+"""JSON passes unchanged; what models get wrong in it is mended where it is plain what was meant."""
 
 from __future__ import annotations
 
 import json
-import pprint
 from typing import Any
 
 import pytest
@@ -28,12 +27,29 @@ MENDED = {
     "odd numbers": ("[+1, 007, .5, 5., 1_000, -.5]", "[1, 7, 0.5, 5, 1000, -0.5]"),
     "huge numbers": ("[1e999, -1e-999, " + "9" * 400 + "]", None),
     "line breaks in strings": ('{"a": "x\ny\tz\r"}', '{"a": "x\\ny\\tz\\r"}'),
-    "odd escapes": (r'["\d", "\x41", "\'", "\u12", "\x4"]', r'["\\d", "A", "\'", "\\u12", "\\x4"]'),
+    "odd escapes": (
+        r'["\d", "\x41", "\'", "\u12", "\x4"]',
+        r"""["\\d", "A", "'", "\\u12", "\\x4"]""",
+    ),
     "half a pair": (r'["\ud83d", "\ude00x", "\ud83d\n"]', r'["\ufffd", "\ufffdx", "\ufffd\n"]'),
     "a pair": (r'["\ud83d\ude00"]', None),
     "a half before a letter": (r'["\ud83d\u0041"]', r'["\ufffd\u0041"]'),
 }
-BROKEN = ("", "{", "[1", '{"a"', '{"a":', '{"a": }', "[,]", "[1,,2]", "{]", "[1}", "{1 2}", "x", '"a')
+BROKEN = (
+    "",
+    "{",
+    "[1",
+    '{"a"',
+    '{"a":',
+    '{"a": }',
+    "[,]",
+    "[1,,2]",
+    "{]",
+    "[1}",
+    "{1 2}",
+    "x",
+    '"a',
+)
 
 
 @pytest.mark.parametrize(("text", "expected"), MENDED.values(), ids=MENDED)
@@ -71,36 +87,33 @@ def copied(text: str, size: int) -> tuple[str, str, bool]:
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=12,
 )
-
-
-def is_finite(text: str) -> bool:
-    return "Infinity" not in text
 
 
 @given(VALUES, st.sampled_from([None, 2]), st.booleans(), st.sampled_from([1, 2, 3, 1000]))
 def test_json_passes_unchanged(value: Any, indent: int | None, is_ascii: bool, size: int) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
-    if is_finite(text) and (value is not None or text):
-        # Half a pair of surrogates is no text: hypothesis makes none in st.text.
+    if "Infinity" not in text:
         assert copied(text, size) == (text, "", False)
 
 
 @given(VALUES, st.sampled_from([1, 3, 1000]))
 def test_python_literals_are_read(value: Any, size: int) -> None:
-    text = pprint.pformat(value, width=10_000)
-    if "inf" in text or "\\U" in text or "\\x" in text or any(c in text for c in "\"'" * 2 if False):
-        return
-    written, closing, is_broken = copied(text, size)
-    if not is_broken and not closing:
-        json.loads(written)
+    text = repr(value)
+    if "inf" not in text:
+        written, closing, is_broken = copied(text, size)
+        assert not is_broken
+        assert not closing
+        assert json.loads(written) == value
 
 
 @given(VALUES.filter(lambda value: isinstance(value, dict | list)), st.data())
 def test_what_was_written_can_be_closed(value: Any, data: st.DataObject) -> None:
-    text = json.dumps(value)
+    text = json.dumps(value).replace("Infinity", "1e999")
     length = data.draw(st.integers(0, len(text)))
     written, closing, is_broken = copied(text[:length], 3)
     assert is_broken == (length < len(text))

@@ -66,7 +66,8 @@ CASES: dict[str, tuple[ToolSyntax, str, list[Told]]] = {
     ),
     "bare, two": (
         syntaxes.JSON_TOOLS,
-        f'{{"name": "get_weather", "arguments": {OSLO}}}\n{{"name": "get_time", "arguments": {{}}}}',
+        f'{{"name": "get_weather", "arguments": {OSLO}}}\n'
+        '{"name": "get_time", "arguments": {}}',
         [Called("get_weather", OSLO, "new_0"), Called("get_time", "{}", "new_1")],
     ),
     "bare, no tool's name": (
@@ -170,7 +171,8 @@ CASES: dict[str, tuple[ToolSyntax, str, list[Told]]] = {
     ),
     "pythonic": (
         syntaxes.PYTHONIC,
-        "<|tool_call_start|>[get_weather(city='O\\'Brien', days=3), get_time(place={'a': (1, None)},"
+        "<|tool_call_start|>[get_weather(city='O\\'Brien', days=3), "
+        "get_time(place={'a': (1, None)},"
         ' exact=false, zones=["x"])]<|tool_call_end|>Then.',
         [
             Called("get_weather", '{"city": "O\'Brien", "days": 3}', "new_0"),
@@ -212,7 +214,8 @@ CASES: dict[str, tuple[ToolSyntax, str, list[Told]]] = {
     ),
     "minimax": (
         syntaxes.MINIMAX_M2,
-        '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Oslo</parameter>\n'
+        '<minimax:tool_call>\n<invoke name="get_weather">\n'
+        '<parameter name="city">Oslo</parameter>\n'
         '<parameter name="days">3</parameter>\n</invoke>\n<invoke name="get_time">\n</invoke>\n'
         "</minimax:tool_call>",
         [
@@ -251,7 +254,8 @@ CASES: dict[str, tuple[ToolSyntax, str, list[Told]]] = {
     ),
     "llama 3": (
         syntaxes.LLAMA3,
-        f'{{"name": "get_weather", "parameters": {OSLO}}}; {{"name": "get_time", "parameters": {{}}}}',
+        f'{{"name": "get_weather", "parameters": {OSLO}}}; '
+        '{"name": "get_time", "parameters": {}}',
         [Called("get_weather", OSLO, "new_0"), Called("get_time", "{}", "new_1")],
     ),
     "llama 3, tagged": (

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxi_mlx.core.events import TextDelta, TokenLogprob
-from maxi_mlx.text.assembler import Assembler
+from maxi_mlx.text.answer import AnswerEvent, AnswerText
 from maxi_mlx.text.stop_strings import StopStrings
 from maxi_mlx.text.vocabulary import Vocabulary
 
@@ -20,11 +20,33 @@ BYTES = Vocabulary(
 )
 
 
-def assembler(*stops: str, strip: bool = False) -> Assembler:
-    return Assembler(BYTES, StopStrings(stops), choice=3, strip_first_space=strip)
+class Plain(AnswerText):
+    """Without machines a step tells of one piece of text at the most."""
+
+    def feed(  # type: ignore[override]
+        self, token_id: int, logprob: TokenLogprob | None = None
+    ) -> TextDelta | None:
+        return only(super().feed(token_id, logprob))
+
+    def finish(self, *, is_cut: bool = False) -> TextDelta | None:  # type: ignore[override]
+        return only(super().finish(is_cut=is_cut))
 
 
-def feed(machine: Assembler, token_ids: list[int]) -> list[str]:
+def only(events: list[AnswerEvent]) -> TextDelta | None:
+    """What all of them say, as one."""
+    deltas = [event for event in events if isinstance(event, TextDelta)]
+    assert deltas == events
+    if not deltas:
+        return None
+    tokens = tuple(token for delta in deltas for token in delta.tokens)
+    return TextDelta(deltas[0].choice, "".join(delta.text for delta in deltas), tokens)
+
+
+def assembler(*stops: str, strip: bool = False) -> Plain:
+    return Plain(BYTES, StopStrings(stops), choice=3, strip_first_space=strip)
+
+
+def feed(machine: Plain, token_ids: list[int]) -> list[str]:
     """The text of every delta, until a stop string."""
     shown = []
     for token_id in token_ids:
@@ -88,7 +110,7 @@ def logprob(token_id: int) -> TokenLogprob:
     return TokenLogprob(token_id, data.decode(errors="replace"), data, -1.0)
 
 
-def deltas_with_logprobs(machine: Assembler, token_ids: list[int]) -> list[TextDelta]:
+def deltas_with_logprobs(machine: Plain, token_ids: list[int]) -> list[TextDelta]:
     deltas = []
     for token_id in token_ids:
         delta = machine.feed(token_id, logprob(token_id))

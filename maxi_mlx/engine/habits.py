@@ -1,0 +1,72 @@
+"""How a model speaks: its chat templates, and the way it was taught to think and to call tools.
+
+Read once when a model is loaded, off its files and its vocabulary; used by worker threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from maxi_mlx.core.errors import InvalidRequest
+from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.core.request import ChatPrompt
+from maxi_mlx.text.chat_template import (
+    ChatTemplates,
+    FunctionTemplate,
+    chat_templates,
+    read_template_files,
+)
+from maxi_mlx.text.reasoning import ReasoningFormat, find_reasoning_format
+from maxi_mlx.text.tool_calls import GENERIC, ToolSyntax, find_tool_syntax
+
+_THINKING = frozenset({"enable_thinking"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """``problem`` is why chats can't be served, where the model's template is broken."""
+
+    templates: ChatTemplates
+    reasoning: ReasoningFormat | None
+    tool_syntax: ToolSyntax | None
+    problem: InvalidRequest | None = None
+
+    def render(self, prompt: ChatPrompt) -> str:
+        """The prompt's text. Raises InvalidRequest where the template does not take it."""
+        if self.problem is not None:
+            raise InvalidRequest(self.problem.message, param="model")
+        return self.templates.render(prompt)
+
+    def syntax_for(self, prompt: ChatPrompt) -> ToolSyntax:
+        """How the answer to a prompt with tools writes its calls."""
+        if self.tool_syntax is None or self.templates.uses_generic_tools(prompt):
+            return GENERIC
+        return self.tool_syntax
+
+
+def read_habits(entry: ModelEntry, tokenizer: Any) -> Habits:
+    """``tokenizer`` is mlx-lm's, which brings templates in Python for some models without one."""
+    problem: InvalidRequest | None = None
+    files: Mapping[str, str] = {}
+    templates = ChatTemplates({}, model_name=entry.id)
+    function = getattr(tokenizer, "_chat_template", None)
+    try:
+        files = read_template_files(entry.path)
+        if function is None:
+            templates = ChatTemplates.from_files(files, model_name=entry.id)
+    except InvalidRequest as error:
+        problem = error
+    if function is not None:
+        template = FunctionTemplate(tokenizer.apply_chat_template, variables=_THINKING)
+        templates = ChatTemplates({"default": template}, model_name=entry.id)
+    texts = {} if function is not None or problem is not None else chat_templates(files)
+    names = tokenizer.get_vocab()
+    text = "\n".join(texts.values()) if texts else None
+    return Habits(
+        templates=templates,
+        reasoning=find_reasoning_format(text, names),
+        tool_syntax=find_tool_syntax(text, names, entry.model_type or ""),
+        problem=problem,
+    )
