@@ -15,12 +15,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from maxi_mlx.core.errors import Unavailable
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine import device
+from maxi_mlx.engine.device_work import DeviceWork, WorkFigures
 from maxi_mlx.engine.inbox import Call, Inbox
 from maxi_mlx.engine.mailbox import Outbox, deliver
 from maxi_mlx.engine.status import MemoryStatus
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from maxi_mlx.engine.language_model import LanguageModel
     from maxi_mlx.engine.prefixes import Prefixes
     from maxi_mlx.engine.rota import Rota
-    from maxi_mlx.engine.scheduler import Scheduler
     from maxi_mlx.kv_cache.store import PrefixStore
 
 logger = logging.getLogger(__name__)
@@ -44,25 +45,12 @@ _RESTORE_PATIENCE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerReading:
-    """One model's figures, as of the last reading."""
-
-    num_running: int
-    num_waiting: int
-    kv_cache_bytes: int
-    num_prefill_tokens: int
-    namespace: str  # of the prefix cache
-    prefixes: CacheStats
-    fault: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceReading:
     """What the device thread last said of itself. Any thread may read it."""
 
     memory: MemoryStatus | None
     available_bytes: int
-    models: dict[ModelEntry, SchedulerReading]
+    models: dict[ModelEntry, WorkFigures]
     prefixes: CacheStats  # of all models
     prefix_limit_bytes: int
 
@@ -77,7 +65,7 @@ class DeviceThread:
         self._inbox = Inbox()
         self._rota: Rota | None = None
         self._store: PrefixStore | None = None
-        self._schedulers: list[Scheduler] = []
+        self._works: list[DeviceWork] = []
         self._is_stopping = False
         self._read_at_s = 0.0
         self._job: Future[None] | None = None
@@ -129,16 +117,16 @@ class DeviceThread:
 
         assert self._store is not None
         name = cache_namespace(model.entry, kv_bits=form.kv_bits, max_kv_size=form.max_kv_size)
-        return Prefixes(self._store.open(name, model.new_cache), free=self.free_prefixes)
+        store = self._store.open(name, model.new_cache)
+        return Prefixes(store, free=self.free_prefixes, close=partial(self._store.close, store))
 
-    def add(self, scheduler: Scheduler) -> None:
-        self._schedulers.append(scheduler)
+    def add(self, work: DeviceWork) -> None:
+        self._works.append(work)
         self._set_prefix_budget()
 
-    def remove(self, scheduler: Scheduler) -> None:
-        self._schedulers.remove(scheduler)
-        assert self._store is not None
-        self._store.close(scheduler.prefixes.store)
+    def remove(self, work: DeviceWork) -> None:
+        self._works.remove(work)
+        work.close()
         self._set_prefix_budget()
 
     def free_prefixes(self, num_bytes: int) -> None:
@@ -151,7 +139,7 @@ class DeviceThread:
     def _set_prefix_budget(self) -> None:
         """A share of what the weights leave, unless the owner named a size."""
         assert self._store is not None
-        weight_bytes = sum(scheduler.model.entry.weight_bytes for scheduler in self._schedulers)
+        weight_bytes = sum(work.entry.weight_bytes for work in self._works)
         left_bytes = max(self.limit_bytes - weight_bytes, 0)
         budget_bytes = self._settings.cache_memory_bytes
         if budget_bytes is None:
@@ -190,7 +178,7 @@ class DeviceThread:
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             while not self._is_stopping:
-                has_work = any(scheduler.has_work for scheduler in self._schedulers)
+                has_work = any(work.has_work for work in self._works)
                 if not has_work:
                     self._read(force=True)
                 for command in self._inbox.take(timeout_s=self._patience_s(has_work)):
@@ -206,19 +194,19 @@ class DeviceThread:
         for, which has its time."""
         if has_work:
             return 0.0
-        is_restoring = any(scheduler.prefixes.num_restoring for scheduler in self._schedulers)
+        is_restoring = any(work.is_waiting_for_disk for work in self._works)
         return _RESTORE_PATIENCE_S if is_restoring else None
 
     def _turn(self) -> Outbox:
         """A method of its own, so that no variable of the long-lived loop keeps an unloaded model
         in memory."""
-        return self._rota.turn(self._schedulers) if self._rota is not None else []
+        return self._rota.turn(self._works) if self._rota is not None else []
 
     def _end_all(self) -> Outbox:
         outbox: Outbox = []
-        for scheduler in self._schedulers:
-            scheduler.fail_all(lambda: Unavailable("The server is shutting down."), outbox)
-        self._schedulers.clear()
+        for work in self._works:
+            work.fail_all(lambda: Unavailable("The server is shutting down."), outbox)
+        self._works.clear()
         return outbox
 
     def _post(self, outbox: Outbox, loop: asyncio.AbstractEventLoop) -> None:
@@ -231,18 +219,7 @@ class DeviceThread:
         if not self.limit_bytes or (not force and now_s - self._read_at_s < _READING_PERIOD_S):
             return
         self._read_at_s = now_s
-        models = {
-            scheduler.model.entry: SchedulerReading(
-                scheduler.num_running,
-                scheduler.num_waiting,
-                scheduler.kv_cache_bytes,
-                scheduler.reading.num_prefill_tokens,
-                scheduler.prefixes.store.namespace,
-                scheduler.prefixes.store.stats(),
-                scheduler.fault,
-            )
-            for scheduler in self._schedulers
-        }
+        models = {work.entry: work.figures() for work in self._works}
         memory = device.memory(self.limit_bytes)
         assert self._store is not None
         self.reading = DeviceReading(

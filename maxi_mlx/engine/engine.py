@@ -28,8 +28,9 @@ from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.admission import check_memory, make_jobs
 from maxi_mlx.engine.device_thread import DeviceThread
 from maxi_mlx.engine.generation import Generation
+from maxi_mlx.engine.language_loading import LanguageHandle, load_language
 from maxi_mlx.engine.mailbox import Mailbox
-from maxi_mlx.engine.model_pool import LoadedModelHandle, ModelPool
+from maxi_mlx.engine.model_pool import ModelPool
 from maxi_mlx.engine.row import PromptJob
 from maxi_mlx.engine.status import EngineState, EngineStatus, LoadedModel
 from maxi_mlx.kv_cache.counts import CacheStats
@@ -49,7 +50,8 @@ class Engine:
         self._catalog = catalog
         self._disk: DiskTier | None = None
         self._device = DeviceThread(settings)
-        self._pool = ModelPool(self._device, settings)
+        self._pool = ModelPool(self._device)
+        self._load_language = partial(load_language, settings=settings)
         # Their own, so that a template that takes for ever keeps nobody from the catalog.
         self._prompt_threads = ThreadPoolExecutor(4, thread_name_prefix="prompts")
         self._preparing: asyncio.Task[None] | None = None
@@ -78,7 +80,9 @@ class Engine:
         try:
             await asyncio.shield(self._preparing)
             if self._settings.model is not None:
-                async with self._pool.lend(await self._resolve(self._settings.model)):
+                async with self._pool.lend(
+                    await self._resolve(self._settings.model), self._load_language
+                ):
                     pass
         except Exception as error:
             self._fault = error.message if isinstance(error, MaxiError) else repr(error)
@@ -111,7 +115,7 @@ class Engine:
         for slot in self._pool.slots:
             figures = reading.models.get(slot.entry)
             usage = DiskUsage(0, 0)
-            if self._disk is not None and figures is not None:
+            if self._disk is not None and figures is not None and figures.namespace is not None:
                 usage = self._disk.usage(figures.namespace)
             loaded.append(
                 LoadedModel(
@@ -173,7 +177,7 @@ class Engine:
         try:
             entry = await self._resolve(request.model)
             await self._wait_prepared()
-            async with self._pool.lend(entry) as handle:
+            async with self._pool.lend(entry, self._load_language) as handle:
                 run = self._run(request, handle, arrived_s=arrived_s, on_begin=begin)
                 async with aclosing(run):
                     async for event in run:
@@ -188,7 +192,7 @@ class Engine:
     async def _run(
         self,
         request: GenerateRequest,
-        handle: LoadedModelHandle,
+        handle: LanguageHandle,
         *,
         arrived_s: float,
         on_begin: Callable[[], None],
@@ -226,7 +230,7 @@ class Engine:
             jobs.clear()  # a traceback may hold this frame, and with it their caches
             for answer in generation.answers:
                 answer.row.cancelled = True
-            self._device.post(lambda: handle.scheduler.cancel(generation.mailbox))
+            self._device.post(lambda: handle.work.cancel(generation.mailbox))
 
     def _check_door(self) -> None:
         if self._draining:
@@ -307,6 +311,6 @@ def _start_disk_tier(settings: Settings) -> DiskTier | None:
     return disk
 
 
-def _submit(handle: LoadedModelHandle, jobs: Sequence[PromptJob]) -> None:
+def _submit(handle: LanguageHandle, jobs: Sequence[PromptJob]) -> None:
     for job in jobs:
-        handle.scheduler.submit(job)
+        handle.work.submit(job)

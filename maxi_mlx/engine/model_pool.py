@@ -9,21 +9,16 @@ import asyncio
 import logging
 import textwrap
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar, cast
 
 from maxi_mlx.core.errors import DoesNotFit, EngineFailed, MaxiError, Unavailable
 from maxi_mlx.core.models import ModelEntry
-from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.device_thread import DeviceThread
-
-if TYPE_CHECKING:
-    from maxi_mlx.engine.language_model import LanguageModel
-    from maxi_mlx.engine.prompt import PromptBuilder
-    from maxi_mlx.engine.scheduler import Scheduler
+from maxi_mlx.engine.device_work import DeviceWork
 
 logger = logging.getLogger(__name__)
 
@@ -32,13 +27,17 @@ _LOAD_MARGIN = 1.05
 _LONGEST_REASON = 500  # characters; MLX names every parameter that is missing
 
 
-@dataclass(slots=True, eq=False)
-class LoadedModelHandle:
-    """A model that can be used while the pool lends it."""
+class Handle(Protocol):
+    """A loaded model that can be used while the pool lends it."""
 
-    model: LanguageModel
-    scheduler: Scheduler
-    prompts: PromptBuilder
+    @property
+    def work(self) -> DeviceWork: ...
+
+
+H = TypeVar("H", bound=Handle)
+
+# Loads a folder, on the device thread.
+Load = Callable[[ModelEntry, DeviceThread], H]
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +45,7 @@ class Slot:
     """One model, loaded or on its way. ``num_users`` requests keep it from being evicted."""
 
     entry: ModelEntry
-    loading: asyncio.Task[LoadedModelHandle]
+    loading: asyncio.Task[Handle]
     num_users: int = 0
     used_at_s: float = field(default_factory=time.monotonic)
 
@@ -58,9 +57,8 @@ class Slot:
 class ModelPool:
     """Owns every loaded model. One load at a time, so that no two share the same free memory."""
 
-    def __init__(self, device_thread: DeviceThread, settings: Settings) -> None:
+    def __init__(self, device_thread: DeviceThread) -> None:
         self._device_thread = device_thread
-        self._settings = settings
         self._slots: dict[ModelEntry, Slot] = {}
         self._load_lock = asyncio.Lock()
         self._is_closed = False
@@ -76,24 +74,25 @@ class ModelPool:
         return max(ready, key=lambda slot: slot.used_at_s).entry if ready else None
 
     @asynccontextmanager
-    async def lend(self, entry: ModelEntry) -> AsyncIterator[LoadedModelHandle]:
-        """Loads the model if need be; it stays in memory at least as long as it is lent."""
+    async def lend(self, entry: ModelEntry, load: Load[H]) -> AsyncIterator[H]:
+        """Loads the model if need be, always by the same ``load``; it stays in memory at least as
+        long as it is lent."""
         if self._is_closed:
             raise Unavailable("The server is shutting down.")
         slot = self._slots.get(entry)
         if slot is None:
-            slot = Slot(entry, asyncio.create_task(self._load(entry)))
+            slot = Slot(entry, asyncio.create_task(self._load(entry, load)))
             self._slots[entry] = slot
             slot.loading.add_done_callback(lambda task: self._forget_failed(entry, task))
         slot.num_users += 1
         slot.used_at_s = time.monotonic()
         try:
-            yield await self._loaded(slot)
+            yield cast(H, await self._loaded(slot))
         finally:
             slot.num_users -= 1
             slot.used_at_s = time.monotonic()
 
-    async def _loaded(self, slot: Slot) -> LoadedModelHandle:
+    async def _loaded(self, slot: Slot) -> Handle:
         try:
             # A caller that leaves must not end the load that others wait for.
             return await asyncio.shield(slot.loading)
@@ -109,18 +108,18 @@ class ModelPool:
         await asyncio.gather(*(slot.loading for slot in self.slots), return_exceptions=True)
         self._slots.clear()
 
-    def _forget_failed(self, entry: ModelEntry, task: asyncio.Task[LoadedModelHandle]) -> None:
+    def _forget_failed(self, entry: ModelEntry, task: asyncio.Task[Handle]) -> None:
         """The next request tries again: the folder may have been mended meanwhile."""
         if task.cancelled() or task.exception() is not None:
             self._slots.pop(entry, None)
 
-    async def _load(self, entry: ModelEntry) -> LoadedModelHandle:
+    async def _load(self, entry: ModelEntry, load: Load[Handle]) -> Handle:
         async with self._load_lock:
             started_s = time.monotonic()
             await self._unload_older(entry)
             await self._make_room(entry)
             try:
-                handle = await self._device_thread.call(lambda: self._load_on_device(entry))
+                handle = await self._device_thread.call(lambda: self._load_on_device(entry, load))
             except MaxiError as error:
                 # Half a model may be in memory.
                 await self._device_thread.call(self._device_thread.free_memory)
@@ -131,22 +130,10 @@ class ModelPool:
             logger.info("loaded %s in %.1f s", entry.id, time.monotonic() - started_s)
             return handle
 
-    def _load_on_device(self, entry: ModelEntry) -> LoadedModelHandle:
-        from maxi_mlx.engine.cache_form import CacheForm
-        from maxi_mlx.engine.language_model import load_language_model
-        from maxi_mlx.engine.prompt import PromptBuilder
-        from maxi_mlx.engine.scheduler import Scheduler
-
-        form = CacheForm(self._settings.kv_bits, self._settings.max_kv_size)
-        model = load_language_model(entry, form)
-        scheduler = Scheduler(
-            model,
-            self._settings.scheduler,
-            memory_left_bytes=self._device_thread.memory_left_bytes,
-            prefixes=self._device_thread.open_prefixes(model, form),
-        )
-        self._device_thread.add(scheduler)
-        return LoadedModelHandle(model, scheduler, PromptBuilder(model))
+    def _load_on_device(self, entry: ModelEntry, load: Load[Handle]) -> Handle:
+        handle = load(entry, self._device_thread)
+        self._device_thread.add(handle.work)
+        return handle
 
     # -- making room -------------------------------------------------------------------------
 
@@ -190,11 +177,11 @@ class ModelPool:
 
     async def _unload(self, entry: ModelEntry) -> None:
         # Out of the table first: a request that comes now loads the model anew.
-        scheduler = self._slots.pop(entry).loading.result().scheduler
+        work = self._slots.pop(entry).loading.result().work
         logger.info("unloading %s", entry.id)
-        await self._device_thread.call(partial(self._device_thread.remove, scheduler))
+        await self._device_thread.call(partial(self._device_thread.remove, work))
         # The last reference but MLX's own; then its buffers can go back to the system.
-        del scheduler
+        del work
         await self._device_thread.call(self._device_thread.free_memory)
 
 

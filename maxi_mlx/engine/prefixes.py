@@ -26,11 +26,19 @@ _RESTORE_TIMEOUT_S = 5.0
 
 
 class Prefixes:
-    """``free`` asks for so many bytes of what is stored, of whatever model, to be given back."""
+    """``free`` asks for so many bytes of what is stored, of whatever model, to be given back;
+    ``close`` gives this model's memory back."""
 
-    def __init__(self, store: ModelStore, *, free: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        store: ModelStore,
+        *,
+        free: Callable[[int], None],
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
         self.store = store
         self.free = free
+        self.close = close
         self._restoring: dict[PromptJob, float] = {}  # until when it is waited for
 
     @property

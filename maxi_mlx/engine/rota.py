@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from maxi_mlx.core.settings import SchedulerSettings
+from maxi_mlx.engine.device_work import DeviceWork
 from maxi_mlx.engine.mailbox import Outbox
-from maxi_mlx.engine.scheduler import Scheduler
 
 # With nobody decoding, a slice may be longer; it still ends soon enough to notice a client that
 # left, or a shorter prompt that came.
@@ -36,16 +36,16 @@ class Rota:
         self._num_slices = 0
         self._is_slice_due = True
 
-    def turn(self, schedulers: Sequence[Scheduler]) -> Outbox:
+    def turn(self, models: Sequence[DeviceWork]) -> Outbox:
         """Gives every model its turn. What a model raises ends that model's requests alone."""
         outbox: Outbox = []
-        for scheduler in schedulers:
-            scheduler.guarded(scheduler.prepare, outbox)
-        decoding = _decoding(schedulers)
-        reading = [scheduler for scheduler in schedulers if scheduler.reading.num_wanting]
+        for model in models:
+            model.guarded(model.prepare, outbox)
+        decoding = _decoding(models)
+        reading = [model for model in models if model.num_wanting]
         if reading and (self._is_slice_due or not decoding):
             self._read(reading, decoding, outbox)
-            decoding = _decoding(schedulers)
+            decoding = _decoding(models)
         self._is_slice_due = False
         if decoding:
             self._decode(decoding, is_company_waiting=bool(reading), outbox=outbox)
@@ -54,7 +54,7 @@ class Rota:
         return outbox
 
     def _read(
-        self, reading: Sequence[Scheduler], decoding: Sequence[Scheduler], outbox: Outbox
+        self, reading: Sequence[DeviceWork], decoding: Sequence[DeviceWork], outbox: Outbox
     ) -> None:
         reader = reading[self._num_slices % len(reading)]
         self._num_slices += 1
@@ -69,33 +69,33 @@ class Rota:
             self._owed_s += (time.perf_counter() - started) * share / (1 - share)
 
     def _decode(
-        self, decoding: Sequence[Scheduler], *, is_company_waiting: bool, outbox: Outbox
+        self, decoding: Sequence[DeviceWork], *, is_company_waiting: bool, outbox: Outbox
     ) -> None:
         """One step, and where a slice comes next, to its end: the device is then the slice's."""
         started = time.perf_counter()
-        _each(decoding, lambda scheduler: scheduler.decode, outbox)
+        _each(decoding, lambda model: model.decode, outbox)
         if is_company_waiting and self._owed_s <= self._step_s * (1 + _CREDIT):
-            _each(decoding, lambda scheduler: scheduler.settle, outbox)
+            _each(decoding, lambda model: model.settle, outbox)
             self._is_slice_due = True
         elapsed_s = time.perf_counter() - started
         self._step_s += (elapsed_s - self._step_s) * _NEWS
         self._owed_s = max(0.0, self._owed_s - elapsed_s)
 
-    def _decode_share(self, reading: Sequence[Scheduler], decoding: Sequence[Scheduler]) -> float:
+    def _decode_share(self, reading: Sequence[DeviceWork], decoding: Sequence[DeviceWork]) -> float:
         """The strategy's share is for as many answers as there are prompts; fewer have less."""
-        num_decoding = sum(scheduler.num_decoding for scheduler in decoding)
-        num_reading = sum(scheduler.reading.num_wanting for scheduler in reading)
+        num_decoding = sum(model.num_decoding for model in decoding)
+        num_reading = sum(model.num_wanting for model in reading)
         return self._settings.decode_share * min(1.0, num_decoding / num_reading)
 
 
-def _decoding(schedulers: Sequence[Scheduler]) -> list[Scheduler]:
-    return [scheduler for scheduler in schedulers if scheduler.num_decoding]
+def _decoding(models: Sequence[DeviceWork]) -> list[DeviceWork]:
+    return [model for model in models if model.num_decoding]
 
 
 def _each(
-    schedulers: Sequence[Scheduler],
-    work: Callable[[Scheduler], Callable[[Outbox], None]],
+    models: Sequence[DeviceWork],
+    work: Callable[[DeviceWork], Callable[[Outbox], None]],
     outbox: Outbox,
 ) -> None:
-    for scheduler in schedulers:
-        scheduler.guarded(work(scheduler), outbox)
+    for model in models:
+        model.guarded(work(model), outbox)

@@ -17,8 +17,10 @@ from functools import partial
 import mlx.core as mx
 
 from maxi_mlx.core.errors import EngineFailed, MaxiError
+from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import SchedulerSettings
 from maxi_mlx.engine.batch import DecodeBatch, Newcomer, StepToken
+from maxi_mlx.engine.device_work import WorkFigures
 from maxi_mlx.engine.fair_queue import FairQueue
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, PrefillNews, TokenEnd, TokenNews
@@ -58,12 +60,24 @@ class Scheduler:
         self.fault: str | None = None
 
     @property
+    def entry(self) -> ModelEntry:
+        return self.model.entry
+
+    @property
     def has_work(self) -> bool:
         return bool(self._waiting or self.reading.jobs or self._batches)
 
     @property
     def num_decoding(self) -> int:
         return sum(map(len, self._batches))
+
+    @property
+    def num_wanting(self) -> int:
+        return self.reading.num_wanting
+
+    @property
+    def is_waiting_for_disk(self) -> bool:
+        return bool(self.prefixes.num_restoring)
 
     @property
     def num_waiting(self) -> int:
@@ -76,6 +90,20 @@ class Scheduler:
     @property
     def kv_cache_bytes(self) -> int:
         return self.reading.cache_bytes + sum(batch.cache_bytes for batch in self._batches)
+
+    def figures(self) -> WorkFigures:
+        return WorkFigures(
+            num_running=self.num_running,
+            num_waiting=self.num_waiting,
+            fault=self.fault,
+            kv_cache_bytes=self.kv_cache_bytes,
+            num_prefill_tokens=self.reading.num_prefill_tokens,
+            namespace=self.prefixes.store.namespace,
+            prefixes=self.prefixes.store.stats(),
+        )
+
+    def close(self) -> None:
+        self.prefixes.close()
 
     def submit(self, job: PromptJob) -> None:
         self._waiting.put(job)
