@@ -195,6 +195,7 @@ def _entry(id: str, naming: Naming, place: Place, found: Classification) -> Mode
         context_length=found.context_length,
         created=found.created,
         problem=found.problem,
+        embedding=found.embedding,
     )
 
 

@@ -1,6 +1,7 @@
 """Classifies one folder from its files: what model it holds and what keeps it from being served.
 
-Opens config.json, tokenizer_config.json, the weights' headers and their index, nothing else.
+Opens config.json, tokenizer_config.json, the weights' headers and their index; of an embedding
+model also what says how it makes vectors.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from maxi_mlx.catalog.architectures import is_supported
+from maxi_mlx.catalog.embedding_form import form_files, most_tokens, read_form
 from maxi_mlx.catalog.folders import Listing
 from maxi_mlx.catalog.kinds import architectures_of, kind_of, model_type_of
 from maxi_mlx.catalog.model_config import context_length, quantization
@@ -24,7 +26,7 @@ from maxi_mlx.catalog.problems import (
     problem_without_config,
 )
 from maxi_mlx.catalog.weights import read_weights
-from maxi_mlx.core.models import ModelKind
+from maxi_mlx.core.models import EmbeddingForm, ModelKind
 
 CONFIG = "config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -45,16 +47,18 @@ class Classification:
     context_length: int | None = None
     created: int = 0
     problem: str | None = None
+    embedding: EmbeddingForm | None = None
 
 
 def files_read(listing: Listing) -> list[str]:
     """The files whose content, not only their presence, a classification depends on."""
-    return [
+    own = [
         name
         for name in sorted(listing.files)
         if name in (CONFIG, TOKENIZER_CONFIG)
         or name.endswith((".safetensors", ".safetensors.index.json"))
     ]
+    return own + form_files(listing)
 
 
 def classify(
@@ -75,17 +79,29 @@ def classify(
         return None
     found = _look(folder, listing, config, name=name, num_partial=num_partial)
     tokenizer_config = found.tokenizer_config
+    problem, embedding = problem_of(found), None
+    if found.kind == "embedding" and problem is None:
+        try:
+            embedding = read_form(folder, listing, config, name=name)
+        except BrokenFile as error:
+            problem = str(error)
+    longest = context_length(
+        config, {} if isinstance(tokenizer_config, BrokenFile) else tokenizer_config
+    )
+    if found.kind in ("embedding", "reranker"):
+        longest = most_tokens(config, longest)
+    if embedding is not None and embedding.max_tokens is not None:
+        longest = min(embedding.max_tokens, longest or embedding.max_tokens)
     return Classification(
         kind=found.kind,
         model_type=found.model_type and printable(found.model_type),
         architecture=printable(found.architectures[0]) if found.architectures else None,
         weight_bytes=found.weights.num_bytes,
         quantization=quantization(config),
-        context_length=context_length(
-            config, {} if isinstance(tokenizer_config, BrokenFile) else tokenizer_config
-        ),
+        context_length=longest,
         created=created,
-        problem=problem_of(found),
+        problem=problem,
+        embedding=embedding,
     )
 
 

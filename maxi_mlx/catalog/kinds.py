@@ -15,10 +15,14 @@ _SPEECH_TYPES = frozenset((
     "qwen3_tts", "seamless_m4t", "sesame", "snac", "speech_to_text", "speecht5", "vits", "voxtral",
     "voxtral_realtime", "wav2vec2", "wav2vec2-bert", "whisper", "xcodec2",
 ))
-_ENCODER_TYPES = frozenset((
+ENCODER_TYPES = frozenset((
     "albert", "bert", "camembert", "clip", "deberta", "deberta-v2", "distilbert", "electra",
     "eurobert", "gte", "ibert", "jina_bert", "luke", "modernbert", "mpnet", "new", "nomic_bert",
     "roberta", "roformer", "siglip", "siglip2", "xlm-roberta", "xlm-roberta-xl", "xlm_roberta",
+))
+# Those of them, and their like, that mlx-embeddings and mlx-vlm compute as they were made.
+SERVED_ENCODERS = frozenset((
+    "bert", "camembert", "gemma3_text", "modernbert", "roberta", "xlm-roberta", "xlm_roberta",
 ))
 # fmt: on
 _SENTENCE_NAMES = frozenset({"modules.json", "config_sentence_transformers.json", "1_Pooling"})
@@ -62,7 +66,7 @@ def kind_of(
     if "rerank" in name.lower():
         return "reranker"
     if (
-        model_type in _ENCODER_TYPES
+        model_type in ENCODER_TYPES
         or "ForMaskedLM" in architectures
         or not _SENTENCE_NAMES.isdisjoint(names)
         or _EMBEDDING_NAME.search(name)
@@ -91,3 +95,8 @@ def _num_labels(config: Mapping[str, Any]) -> int:
     labels = config.get("id2label")
     num_labels = len(labels) if isinstance(labels, dict) else config.get("num_labels", 1)
     return num_labels if isinstance(num_labels, int) else 1
+
+
+def reads_pairs(architectures: tuple[str, ...]) -> bool:
+    """Whether a reranker is a classifier of text pairs; others write their judgement."""
+    return any("ForSequenceClassification" in name for name in architectures)

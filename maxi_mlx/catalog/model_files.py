@@ -50,9 +50,24 @@ def read_bytes(path: Path, *, max_bytes: int) -> bytes:
 
 def read_object(path: Path) -> dict[str, Any]:
     """A JSON file that holds an object."""
+    value = _read_json(path)
+    if not isinstance(value, dict):
+        raise BrokenFile("does not hold a JSON object")
+    return value
+
+
+def read_list(path: Path) -> list[Any]:
+    """A JSON file that holds a list."""
+    value = _read_json(path)
+    if not isinstance(value, list):
+        raise BrokenFile("does not hold a JSON list")
+    return value
+
+
+def _read_json(path: Path) -> Any:
     data = read_bytes(path, max_bytes=MAX_JSON_BYTES)
     try:
-        value = json.loads(data.decode("utf-8-sig"))
+        return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise BrokenFile("is not UTF-8 text") from error
     except RecursionError as error:
@@ -60,6 +75,3 @@ def read_object(path: Path) -> dict[str, Any]:
     except ValueError as error:
         reason = str(error) if data.strip() else "it is empty"
         raise BrokenFile(f"is not valid JSON ({reason})") from error
-    if not isinstance(value, dict):
-        raise BrokenFile("does not hold a JSON object")
-    return value

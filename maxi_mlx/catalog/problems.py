@@ -9,6 +9,7 @@ from typing import Any
 
 from maxi_mlx.catalog import architectures
 from maxi_mlx.catalog.folders import Listing
+from maxi_mlx.catalog.kinds import ENCODER_TYPES, SERVED_ENCODERS, reads_pairs
 from maxi_mlx.catalog.model_config import unreadable_quantization
 from maxi_mlx.catalog.model_files import BrokenFile
 from maxi_mlx.catalog.names import printable
@@ -50,6 +51,8 @@ def problem_of(found: Findings) -> str | None:
     gap = _gap(found)
     if gap is not None:
         return _unfinished(gap, num_partial=found.num_partial)
+    if found.kind in ("embedding", "reranker"):
+        return _code_problem(found) or _vector_problem(found) or _tokenizer_problem(found)
     if found.kind in _KIND_NAMES:
         return f"{_KIND_NAMES[found.kind]}: this version serves language models only"
     return _code_problem(found) or _model_problem(found) or _tokenizer_problem(found)
@@ -111,6 +114,38 @@ def _why_no_weights(found: Findings) -> str | None:
     if any(name.endswith((".bin", ".pt", ".pth")) for name in names):
         return "its weights are PyTorch files, not read here; look for a safetensors version"
     return "no weights: model*.safetensors is missing"
+
+
+def _vector_problem(found: Findings) -> str | None:
+    """What keeps an embedding model or a reranker from being computed as it was made."""
+    what = _KIND_NAMES[found.kind]
+    if found.model_type is None:
+        return "config.json names no model_type"
+    kind = f"{what} of the type {printable(found.model_type)!r}"
+    if found.kind == "reranker" and not reads_pairs(found.architectures):
+        return None if found.model_type == "qwen3" else f"{kind}: of language models, only Qwen3's"
+    is_classifier = found.kind == "reranker"
+    if found.model_type in SERVED_ENCODERS and not (
+        is_classifier and found.model_type == "gemma3_text"
+    ):
+        return _encoder_problem(found.config)
+    if is_classifier or found.model_type in ENCODER_TYPES or not found.is_supported:
+        return f"{kind}, which isn't among those served here"
+    if found.config.get("is_causal") is False or found.config.get("use_bidirectional_attention"):
+        return f"{kind} that reads in both directions, which isn't served here"
+    method = unreadable_quantization(found.config)
+    return method and f"quantised by {printable(method)}, which mlx-lm can't read"
+
+
+def _encoder_problem(config: Mapping[str, Any]) -> str | None:
+    for key, served in (
+        ("hidden_act", "gelu"),
+        ("position_embedding_type", "absolute"),
+    ):
+        value = config.get(key)
+        if value is not None and value != served:
+            return f"its {key} is {printable(str(value))!r}, which isn't served here"
+    return None
 
 
 def _code_problem(found: Findings) -> str | None:

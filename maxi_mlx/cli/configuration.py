@@ -50,6 +50,11 @@ class Parameter:
         return "--" + self.name.replace("_", "-")
 
     @property
+    def off_flag(self) -> str:
+        """A switch's other flag."""
+        return "--no-" + self.name.replace("_", "-")
+
+    @property
     def variable(self) -> str:
         return _variable(self.name)
 
@@ -67,6 +72,9 @@ PARAMETERS = (
     Parameter("cache_memory_bytes", "cache_memory", kinds.size(at_least=0)),
     Parameter("cache_disk_bytes", "cache_disk", kinds.size(at_least=0)),
     Parameter("cache_dir", "cache_dir", kinds.path("a folder")),
+    Parameter("store", "store", kinds.switch()),
+    Parameter("store_bytes", "store_size", kinds.size(at_least=0)),
+    Parameter("store_days", "store_days", kinds.number("of days above 0", lambda days: days > 0)),
     Parameter("api_keys", "api_key", kinds.api_key(), separator=",", is_secret=True),
     Parameter("api_keys", "api_key_file", kinds.path("a file with one key a line")),
     Parameter("cors_origins", "cors", kinds.origin(), separator=","),
@@ -108,11 +116,10 @@ class _Given:
     def place(self, parameter: Parameter) -> str:
         if self.file is not None:
             return f"file {self.file}"
-        return (
-            f"environment {parameter.variable}"
-            if self.is_environment
-            else (f"flag {parameter.flag}")
-        )
+        if self.is_environment:
+            return f"environment {parameter.variable}"
+        is_off = self.values.get(parameter.name) is False
+        return f"flag {parameter.off_flag if is_off else parameter.flag}"
 
 
 def load(

@@ -63,6 +63,18 @@ def words(allowed: str) -> Kind:
     return Kind(allowed, _text)
 
 
+def switch() -> Kind:
+    def check(value: object) -> bool:
+        if not isinstance(value, bool):
+            raise ValueError
+        return value
+
+    def from_words(word: str) -> object:
+        return {"true": True, "1": True, "false": False, "0": False}.get(word.strip().lower())
+
+    return Kind("true or false", check, from_words)
+
+
 def path(allowed: str) -> Kind:
     def check(value: object) -> Path:
         try:

@@ -17,8 +17,8 @@ from maxi_mlx.core.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# parameter: (what stands for the value in --help, what it does)
-_HELP = {
+# parameter: (what stands for the value in --help, None for a switch; what it does)
+_HELP: dict[str, tuple[str | None, str]] = {
     "host": (
         "ADDRESS",
         f"Address to listen on ({DEFAULT_HOST}). Any address but this machine's own lets the "
@@ -49,6 +49,12 @@ _HELP = {
     ),
     "cache_disk": ("SIZE", "Disk for them, so that they outlive the server (10GB); 0 for none."),
     "cache_dir": ("FOLDER", "Keep stored prefixes here (~/.maxi-mlx/cache/kv)."),
+    "store": (
+        None,
+        "Keep responses of the Responses API in a file, so that others can go on from them (on).",
+    ),
+    "store_size": ("SIZE", "How large that file may be (1GB); 0 keeps none."),
+    "store_days": ("DAYS", "How long a response is kept that nothing went on from (30)."),
     "api_key": (
         "KEY",
         "Refuse requests without this key. Can be given several times. Other users of this machine "
@@ -126,6 +132,10 @@ def _option(parameter: Parameter) -> Callable[[Command], Command]:
     more: dict[str, Any] = {}
     if parameter.name == "cors":
         more = {"is_flag": False, "flag_value": "*"}
+    if metavar is None:
+        return click.option(
+            f"{parameter.flag}/{parameter.off_flag}", parameter.name, default=None, help=text
+        )
     is_list = parameter.separator is not None
     return click.option(
         parameter.flag, parameter.name, metavar=metavar, help=text, multiple=is_list, **more

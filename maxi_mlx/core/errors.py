@@ -56,7 +56,18 @@ class InvalidRequest(MaxiError):
 
 
 class ContextTooLong(InvalidRequest):
+    """``prompt_tokens`` (at least so many) and ``context_tokens`` are the numbers in the message,
+    for wire formats whose clients look for them."""
+
     code = "context_length_exceeded"
+    prompt_tokens: int | None = None
+    context_tokens: int | None = None
+
+    @classmethod
+    def by(cls, message: str, *, prompt_tokens: int, context_tokens: int) -> ContextTooLong:
+        error = cls(message)
+        error.prompt_tokens, error.context_tokens = prompt_tokens, context_tokens
+        return error
 
 
 class DoesNotFit(InvalidRequest):

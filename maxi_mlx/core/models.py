@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 ModelKind = Literal["language", "vision", "embedding", "reranker", "speech", "unknown"]
+
+# What a model of a kind can do, by the endpoints' names.
+ABILITIES: Mapping[ModelKind, tuple[str, ...]] = {
+    "language": ("chat", "completions"),
+    "vision": ("chat", "completions"),
+    "embedding": ("embeddings", "rerank", "score"),
+    "reranker": ("rerank", "score"),
+    "speech": ("transcriptions", "translations"),
+}
+
+# As sentence-transformers calls them.
+Pooling = Literal["cls", "mean", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingForm:
+    """How an embedding model makes one vector of a text, by its own files.
+
+    The tokens' vectors are pooled (several ways: one after the other in one vector), then go
+    through ``steps``: the folder of a dense layer, or ``normalize``. ``source`` says where that
+    comes from. ``prompts`` are what is put before a text, by name; ``default_prompt`` names one of
+    them. ``dimensions`` are the lengths that a vector may be cut to, beside its own, and
+    ``least_dimension`` the shortest of a model that takes any.
+    """
+
+    pooling: tuple[Pooling, ...]
+    source: str
+    steps: tuple[str, ...] = ("normalize",)
+    pools_prompt: bool = True
+    max_tokens: int | None = None
+    lowers_case: bool = False
+    prompts: tuple[tuple[str, str], ...] = ()
+    default_prompt: str | None = None
+    dimensions: tuple[int, ...] = ()
+    least_dimension: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +67,4 @@ class ModelEntry:
     context_length: int | None
     created: int
     problem: str | None = None
+    embedding: EmbeddingForm | None = None  # of an embedding model that can be served

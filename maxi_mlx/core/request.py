@@ -80,11 +80,13 @@ class ChatPrompt:
     """Messages, turned into a prompt by the model's own chat template.
 
     ``template_kwargs`` are extra names for the template (``enable_thinking``); never a template.
+    ``prefill`` is how the answer begins: the model goes on from it, and it is not told again.
     """
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    prefill: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,11 @@ class GenerateRequest:
     @property
     def is_chat(self) -> bool:
         return isinstance(self.prompts[0], ChatPrompt)
+
+    @property
+    def has_prefill(self) -> bool:
+        prompt = self.prompts[0]
+        return isinstance(prompt, ChatPrompt) and prompt.prefill is not None
 
     @property
     def tools(self) -> tuple[Tool, ...]:

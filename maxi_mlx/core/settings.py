@@ -18,6 +18,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 11434
 DEFAULT_CACHE_DISK_BYTES = 10 * 2**30
+DEFAULT_STORE_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,9 @@ class Settings:
     cache_memory_bytes: int | None = None  # None: by the strategy's cache_share
     cache_disk_bytes: int = DEFAULT_CACHE_DISK_BYTES
     cache_dir: Path | None = None  # None: in the project's own folder
+    store: bool = True  # keep responses, so that others can go on from them
+    store_bytes: int = DEFAULT_STORE_BYTES
+    store_days: float = 30.0
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     cors_origins: tuple[str, ...] = ()
     tls_cert: Path | None = None

@@ -12,10 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.grammar import Constraint, Node, OneOf
-from maxi_mlx.core.request import ChatPrompt, GenerateRequest, Tool
-from maxi_mlx.engine.grammar.tool_calls import calls_in_text, required_calls
+from maxi_mlx.core.request import ChatPrompt, GenerateRequest
+from maxi_mlx.engine.answer_form import answer_form
 from maxi_mlx.engine.guide import GuideSpec, ThoughtLimit
 from maxi_mlx.text.answer import AnswerText
 from maxi_mlx.text.reasoning import ReasoningFormat, ReasoningSplitter
@@ -25,21 +23,24 @@ from maxi_mlx.text.tool_calls import ToolCallReader, ToolSyntax
 if TYPE_CHECKING:
     from maxi_mlx.engine.language_model import LanguageModel
 
-_ANY_ARGUMENTS = {"type": "object"}
-_ASSISTANT = "<|start|>assistant"
-
 Encode = Callable[[str], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPlan:
-    """For the answers to one prompt. ``guide`` is None where every token may come."""
+    """For the answers to one prompt. ``guide`` is None where every token may come; ``has_form``:
+    it holds what follows a thought to a form."""
 
     request: GenerateRequest
     reasoning: ReasoningFormat | None
     thought_is_open: bool  # the prompt ends inside a thought
     syntax: ToolSyntax | None
     guide: GuideSpec | None
+
+    @property
+    def has_form(self) -> bool:
+        guide = self.guide
+        return guide is not None and guide.grammar is not None and guide.grammar.has_thought
 
     def text(self, model: LanguageModel, *, choice: int) -> AnswerText:
         """The machine that turns one answer's tokens into events."""
@@ -50,8 +51,10 @@ class AnswerPlan:
             splitter = ReasoningSplitter(
                 format,
                 starts_open=self.thought_is_open,
-                calls_begin=syntax.begin_tags if syntax is not None else (),
+                calls_begin=syntax.begin_tags if syntax else (),
+                calls_end=syntax.end_tags if syntax else (),
                 keeps_calls=syntax is not None,
+                has_form=self.has_form,
             )
         if syntax is not None:
             reader = ToolCallReader(syntax, request.tools, is_parallel=request.parallel_tool_calls)
@@ -59,7 +62,8 @@ class AnswerPlan:
             model.vocabulary,
             StopStrings(request.stop),
             choice=choice,
-            strip_first_space=request.is_chat,
+            # What goes on from a beginning may well begin with a space.
+            strip_first_space=request.is_chat and not request.has_prefill,
             splitter=splitter,
             reader=reader,
             tag_ids=model.vocabulary.special_ids_in(tags),
@@ -76,14 +80,14 @@ def plan_answers(
     """Raises InvalidRequest for what the model can't be held to."""
     reasoning = model.habits.reasoning if request.is_chat else None
     syntax = _syntax(request, model)
-    constraint = _constraint(request, syntax)
-    if constraint is not None and reasoning is not None:
-        constraint = _after_thought(constraint, reasoning, is_open=thought_is_open)
-    grammar = None if constraint is None else model.grammars.compile(constraint)
-    limit = _thought_limit(request, reasoning, is_open=thought_is_open, encode=encode)
+    form = answer_form(request, syntax, reasoning, thought_is_open=thought_is_open)
+    if syntax is not None and form.only_tagged:
+        syntax = replace(syntax, bare_reading=None)
+    grammar = None if form.constraint is None else model.grammars.compile(form.constraint)
+    limit = _thought_limit(request, model, is_open=thought_is_open, encode=encode)
     guide = None
     if grammar is not None or limit is not None:
-        guide = GuideSpec(grammar=grammar, thought_limit=limit)
+        guide = GuideSpec(grammar=grammar, ends_freely=form.ends_freely, thought_limit=limit)
     return AnswerPlan(
         request=request,
         reasoning=reasoning,
@@ -100,70 +104,21 @@ def _syntax(request: GenerateRequest, model: LanguageModel) -> ToolSyntax | None
     return model.habits.syntax_for(prompt)
 
 
-def _constraint(request: GenerateRequest, syntax: ToolSyntax | None) -> Constraint | None:
-    """What the answer's text must be: calls, where they are required; else what the request says,
-    or calls in its place; else free text whose strict calls fit their schemas."""
-    asked = request.constraint
-    if syntax is None:
-        return asked
-    tools = _allowed_tools(request)
-    shape = syntax.grammar_parts(tools, is_parallel=request.parallel_tool_calls)
-    if request.tool_choice.mode == "required":
-        return Constraint(node=required_calls(shape), param="tool_choice")
-    if asked is not None:
-        return replace(asked, node=OneOf((required_calls(shape), asked.node)))
-    strict = [index for index, tool in enumerate(request.tools) if tool.strict]
-    if not strict:
-        return None
-    node = _calls_anywhere(tools, syntax, is_parallel=request.parallel_tool_calls)
-    param = f"tools[{strict[0]}].function.strict"
-    if node is None:
-        raise InvalidRequest(
-            f"'{param}': the calls of this model don't begin with a mark of their own, so that "
-            "'strict' can't be enforced beside free text. Leave it out, or send tool_choice "
-            "'required'.",
-            param=param,
-        )
-    return Constraint(node=node, param=param)
-
-
-def _allowed_tools(request: GenerateRequest) -> list[Tool]:
-    names = request.tool_choice.names
-    return [tool for tool in request.tools if not names or tool.name in names]
-
-
-def _calls_anywhere(tools: Sequence[Tool], syntax: ToolSyntax, *, is_parallel: bool) -> Node | None:
-    """Free text in which every call is one of the tools', those that aren't strict with whatever
-    arguments."""
-    free = [tool if tool.strict else replace(tool, parameters=_ANY_ARGUMENTS) for tool in tools]
-    shape = syntax.grammar_parts(free, is_parallel=is_parallel)
-    begin = syntax.group_begin or next(iter(syntax.begin_tags), "")
-    return calls_in_text(shape, begin) if begin else None
-
-
-def _after_thought(constraint: Constraint, format: ReasoningFormat, *, is_open: bool) -> Constraint:
-    """The constraint begins where the thought has ended."""
-    if format.channels is not None:
-        # Messages with headers: all before the header of what is said is free.
-        header = format.closing.rpartition(_ASSISTANT)[2].strip()
-        return replace(constraint, thought_end=header)
-    begin = None if is_open else format.begin
-    return replace(constraint, thought_end=format.end, thought_begin=begin)
-
-
 def _thought_limit(
-    request: GenerateRequest,
-    format: ReasoningFormat | None,
-    *,
-    is_open: bool,
-    encode: Encode,
+    request: GenerateRequest, model: LanguageModel, *, is_open: bool, encode: Encode
 ) -> ThoughtLimit | None:
-    num_tokens = request.reasoning.budget_tokens
-    if num_tokens is None or format is None:
+    num_tokens, format = request.reasoning.budget_tokens, model.habits.reasoning
+    if num_tokens is None or format is None or not request.is_chat:
         return None  # a model that doesn't think aloud keeps to any budget
-    begin, end, closing = (
-        tuple(encode(text)) for text in (format.begin, format.end, format.closing)
-    )
+    closing = tuple(encode(format.closing))
+    if max(closing) >= model.vocabulary_size:
+        return None  # it has tags that it can't write
     return ThoughtLimit(
-        num_tokens=num_tokens, begin=begin, end=end, closing=closing, starts_open=is_open
+        num_tokens=num_tokens,
+        begin=format.begin.encode(),
+        end=format.end.encode(),
+        num_end_tokens=len(encode(format.end)),
+        closing=closing,
+        starts_open=is_open,
+        data=model.vocabulary.data,
     )

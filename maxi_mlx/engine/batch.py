@@ -208,6 +208,7 @@ class DecodeBatch:
             self._sampler = self._make_sampler()
             if self._sampler.is_on_host and len(self._known) < len(self.rows):
                 return self.settle()  # the device drew so far; these come first
+        in_text = self._known  # rows whose text has their latest token
         early = self.settle() if self._may_replace() else []
         inputs, known, scores = self._inputs, self._known, self._scores
         logits = self._model(inputs[:, None], cache=self._cache)[:, -1, :]
@@ -216,7 +217,7 @@ class DecodeBatch:
         def masks() -> Masks | None:
             nonlocal tokens  # the guides have to see the last ones before they tell of the next
             tokens = self._tokens(inputs, known, scores)
-            return self._masks(known, logits.shape[-1])
+            return self._masks(in_text, logits.shape[-1])
 
         drawn = self._sampler.draw(logits, inputs, masks)
         if tokens is None:
@@ -264,11 +265,11 @@ class DecodeBatch:
             for row in self.rows
         )
 
-    def _masks(self, known: set[Row], vocabulary_size: int) -> Masks | None:
-        """What may be drawn next. Tokens of rows that are not in ``known`` were just read, and are
-        not in their row's text yet."""
+    def _masks(self, in_text: set[Row], vocabulary_size: int) -> Masks | None:
+        """What may be drawn next. Tokens of rows that are not in ``in_text`` were just read, and
+        are not in their row's text yet."""
         guides = [
-            (place, row.guide, row.num_tokens_left - (row not in known))
+            (place, row.guide, row.num_tokens_left - (row not in in_text))
             for place, row in enumerate(self.rows)
             if row.guide is not None
         ]

@@ -136,6 +136,13 @@ class DeviceThread:
             self._store.shrink_to(max(self._store.num_bytes - num_bytes, 0))
             self.free_memory()
 
+    def _keep_to_limit(self) -> None:
+        """What was kept in a turn may be more than rows have left of the memory."""
+        if self._store is not None and self._store.num_bytes:
+            left_bytes = self.memory_left_bytes()
+            if left_bytes < 0:
+                self.free_prefixes(-left_bytes)
+
     def _set_prefix_budget(self) -> None:
         """A share of what the weights leave, unless the owner named a size."""
         assert self._store is not None
@@ -184,6 +191,7 @@ class DeviceThread:
                 for command in self._inbox.take(timeout_s=self._patience_s(has_work)):
                     command.run()
                 self._post(self._turn(), loop)
+                self._keep_to_limit()
                 self._read()
         finally:
             self._inbox.close()
@@ -206,6 +214,7 @@ class DeviceThread:
         outbox: Outbox = []
         for work in self._works:
             work.fail_all(lambda: Unavailable("The server is shutting down."), outbox)
+            work.close()  # what is stored is freed here, as all of MLX's arrays
         self._works.clear()
         return outbox
 

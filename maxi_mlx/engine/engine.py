@@ -8,21 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
 
 from maxi_mlx.catalog.catalog import Catalog
-from maxi_mlx.core.errors import (
-    InvalidRequest,
-    MaxiError,
-    ModelNotFound,
-    Overloaded,
-    Unavailable,
+from maxi_mlx.core.embedding import (
+    EmbeddingRequest,
+    EmbeddingResult,
+    ScoreRequest,
+    ScoreResult,
 )
+from maxi_mlx.core.errors import MaxiError, Overloaded, Unavailable
 from maxi_mlx.core.events import Event, Started, TextDelta
-from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.core.models import ABILITIES, ModelEntry
 from maxi_mlx.core.request import GenerateRequest, TextPrompt
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.admission import check_memory, make_jobs
@@ -30,16 +30,21 @@ from maxi_mlx.engine.device_thread import DeviceThread
 from maxi_mlx.engine.generation import Generation
 from maxi_mlx.engine.language_loading import LanguageHandle, load_language
 from maxi_mlx.engine.mailbox import Mailbox
-from maxi_mlx.engine.model_pool import ModelPool
+from maxi_mlx.engine.model_pool import Handle, ModelPool
+from maxi_mlx.engine.naming import EMBEDDERS, SCORERS, WRITERS, Kinds, ModelNames
 from maxi_mlx.engine.row import PromptJob
 from maxi_mlx.engine.status import EngineState, EngineStatus, LoadedModel
+from maxi_mlx.engine.vectors.loading import (
+    VectorHandle,
+    load_vector_model,
+    require_vector_packages,
+)
+from maxi_mlx.engine.vectors.requests import Vectors
 from maxi_mlx.kv_cache.counts import CacheStats
 from maxi_mlx.kv_cache.disk.folder import default_folder
 from maxi_mlx.kv_cache.disk.tier import DiskTier, DiskUsage
 
 logger = logging.getLogger(__name__)
-
-_ANY_MODEL = ("", "default")
 
 
 class Engine:
@@ -47,10 +52,10 @@ class Engine:
 
     def __init__(self, settings: Settings, catalog: Catalog) -> None:
         self._settings = settings
-        self._catalog = catalog
         self._disk: DiskTier | None = None
         self._device = DeviceThread(settings)
         self._pool = ModelPool(self._device)
+        self._names = ModelNames(settings, catalog, self._pool)
         self._load_language = partial(load_language, settings=settings)
         # Their own, so that a template that takes for ever keeps nobody from the catalog.
         self._prompt_threads = ThreadPoolExecutor(4, thread_name_prefix="prompts")
@@ -80,9 +85,8 @@ class Engine:
         try:
             await asyncio.shield(self._preparing)
             if self._settings.model is not None:
-                async with self._pool.lend(
-                    await self._resolve(self._settings.model), self._load_language
-                ):
+                entry = await self._names.resolve(self._settings.model, tuple(ABILITIES))
+                async with self._lent(entry):
                     pass
         except Exception as error:
             self._fault = error.message if isinstance(error, MaxiError) else repr(error)
@@ -163,6 +167,19 @@ class Engine:
         iterator frees the request's rows at the next step.
         """
         arrived_s = time.monotonic()
+        async with self._place() as begin:
+            entry = await self._names.resolve(request.model, WRITERS)
+            await self._wait_prepared()
+            async with self._pool.lend(entry, self._load_language) as handle:
+                run = self._run(request, handle, arrived_s=arrived_s, on_begin=begin)
+                async with aclosing(run):
+                    async for event in run:
+                        yield event
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[Callable[[], None]]:
+        """A request's place among those that wait; what is given is to be called when it runs.
+        Raises Overloaded or Unavailable where there is none."""
         self._check_door()
         waiting = True
         self._num_active += 1
@@ -175,19 +192,64 @@ class Engine:
             self._num_waiting -= 1
 
         try:
-            entry = await self._resolve(request.model)
-            await self._wait_prepared()
-            async with self._pool.lend(entry, self._load_language) as handle:
-                run = self._run(request, handle, arrived_s=arrived_s, on_begin=begin)
-                async with aclosing(run):
-                    async for event in run:
-                        yield event
+            yield begin
         finally:
             self._num_active -= 1
             if waiting:
                 self._num_waiting -= 1
             if not self._num_active:
                 self._idle.set()
+
+    # -- vectors -----------------------------------------------------------------------------
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
+        """A vector for each input. Raises a MaxiError; a caller that is cancelled takes what is
+        left of its inputs off the device."""
+        async with self._vectors(request.model, EMBEDDERS) as vectors:
+            return await vectors.embed(request)
+
+    async def score(self, request: ScoreRequest) -> ScoreResult:
+        """A score for each document, by a reranker or by the vectors of an embedding model.
+        Raises a MaxiError."""
+        async with self._vectors(request.model, SCORERS) as vectors:
+            return await vectors.score(request)
+
+    @asynccontextmanager
+    async def _vectors(self, name: str, kinds: Kinds) -> AsyncIterator[Vectors]:
+        async with self._place() as begin:
+            entry = await self._names.resolve(name, kinds)
+            await self._wait_prepared()
+            async with self._lent_vectors(entry) as handle:
+                yield Vectors(handle, self._device, self._prompt_threads, begin)
+
+    @asynccontextmanager
+    async def _lent_vectors(self, entry: ModelEntry) -> AsyncIterator[VectorHandle]:
+        await asyncio.to_thread(require_vector_packages, entry)
+        async with self._pool.lend(entry, load_vector_model) as handle:
+            yield handle
+
+    def _lent(self, entry: ModelEntry) -> AbstractAsyncContextManager[Handle]:
+        """A model of any kind."""
+        if entry.kind in WRITERS:
+            return self._pool.lend(entry, self._load_language)
+        return self._lent_vectors(entry)
+
+    # -- prompts -----------------------------------------------------------------------------
+
+    async def count_tokens(self, request: GenerateRequest) -> int:
+        """How many tokens the request's prompts have, as `generate` would read them. Loads the
+        model if need be, and asks nothing else of the device."""
+        if self._draining:
+            raise Unavailable("The server is shutting down and takes no new requests.")
+        entry = await self._names.resolve(request.model, WRITERS)
+        await self._wait_prepared()
+        async with self._pool.lend(entry, self._load_language) as handle:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._prompt_threads, handle.prompts.count, request)
+
+    async def context_length(self, name: str) -> int | None:
+        """How many tokens the model that a request means can hold, if its files say so."""
+        return (await self._names.resolve(name, WRITERS)).context_length
 
     async def _run(
         self,
@@ -253,52 +315,6 @@ class Engine:
             await asyncio.shield(self._preparing)
         except MaxiError as error:
             raise Unavailable(error.message) from error
-
-    # -- names -------------------------------------------------------------------------------
-
-    async def _resolve(self, name: str) -> ModelEntry:
-        """The model that a request means; ``""`` and ``default`` mean the one in use."""
-        if name.strip().lower() in _ANY_MODEL:
-            entry = await self._any_model()
-        else:
-            entry = await self._find(name)
-        if entry.problem is not None:
-            raise InvalidRequest(f"{entry.id} can't be served: {entry.problem}", param="model")
-        if entry.kind not in ("language", "vision"):
-            raise InvalidRequest(
-                f"{entry.id} is a model for {entry.kind}, not one that writes text.", param="model"
-            )
-        return entry
-
-    async def _find(self, name: str) -> ModelEntry:
-        try:
-            return await asyncio.to_thread(self._catalog.find, name)
-        except ModelNotFound:
-            if self._settings.fallback_model is None:
-                raise
-        return await asyncio.to_thread(self._catalog.find, self._settings.fallback_model)
-
-    async def _any_model(self) -> ModelEntry:
-        if self._settings.model is not None:
-            return await asyncio.to_thread(self._catalog.find, self._settings.model)
-        if self._pool.latest is not None:
-            return self._pool.latest
-        if self._settings.fallback_model is not None:
-            return await asyncio.to_thread(self._catalog.find, self._settings.fallback_model)
-        entries = await asyncio.to_thread(self._catalog.entries)
-        servable = [entry for entry in entries if entry.problem is None]
-        if len(servable) == 1:
-            return servable[0]
-        names = ", ".join(entry.id for entry in servable[:5])
-        raise ModelNotFound(
-            "The request names no model ('default' means the one in use, and none is loaded yet). "
-            + (
-                f"Name one in the field model, such as {names}, or start the server with --model."
-                if servable
-                else "There is none on this machine: get one with `maxi-mlx pull smollm2`."
-            ),
-            param="model",
-        )
 
 
 def _start_disk_tier(settings: Settings) -> DiskTier | None:

@@ -8,7 +8,7 @@ Lives on the device thread with its row. Host memory alone: a guide outlasts its
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,20 +22,25 @@ from maxi_mlx.text.reasoning.budget import ThinkingBudget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThoughtLimit:
-    """So many tokens, and a thought's tags and its proper end as token ids."""
+    """So many tokens; a thought's tags, and the tokens of its proper end. ``data`` gives a token's
+    bytes."""
 
     num_tokens: int
-    begin: tuple[int, ...]
-    end: tuple[int, ...]
+    begin: bytes
+    end: bytes
+    num_end_tokens: int
     closing: tuple[int, ...]
     starts_open: bool
+    data: Callable[[int], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuideSpec:
-    """What all answers of a request share."""
+    """What all answers of a request share. ``ends_freely``: the grammar ends in free text, which is
+    never whole: one that has to end was cut."""
 
     grammar: CompiledGrammar | None = None
+    ends_freely: bool = False
     thought_limit: ThoughtLimit | None = None
 
     def start(self, *, max_tokens: int) -> Guide:
@@ -55,7 +60,12 @@ class Guide:
         limit = spec.thought_limit
         if limit is not None:
             self._budget = ThinkingBudget(
-                limit.num_tokens, begin=limit.begin, end=limit.end, starts_open=limit.starts_open
+                limit.num_tokens,
+                begin=limit.begin,
+                end=limit.end,
+                num_end_tokens=limit.num_end_tokens,
+                starts_open=limit.starts_open,
+                is_one=spec.grammar is not None and spec.grammar.has_thought,
             )
         self._closing: deque[int] = deque()  # of a thought whose budget is used up
         self._close_if_used_up()
@@ -68,7 +78,8 @@ class Guide:
     @property
     def is_whole(self) -> bool:
         """Whether the answer may end here, and all of its grammar is there."""
-        return self.matcher is not None and self.matcher.is_accepting
+        has_all = self.matcher is not None and self.matcher.is_accepting
+        return has_all and not self._spec.ends_freely
 
     @property
     def may_replace(self) -> bool:
@@ -99,11 +110,16 @@ class Guide:
         return guide
 
     def _count(self, token_id: int) -> None:
-        if self._closing and self._closing[0] == token_id:
-            self._closing.popleft()
-        if self._budget is not None:
-            self._budget.feed(token_id)
-            self._close_if_used_up()
+        limit, budget = self._spec.thought_limit, self._budget
+        if limit is None or budget is None:
+            return
+        budget.feed(limit.data(token_id))
+        if self._closing:
+            if self._closing.popleft() != token_id:
+                self._closing.clear()  # the grammar had a close of its own
+            elif not self._closing:
+                budget.end()
+        self._close_if_used_up()
 
     def _close_if_used_up(self) -> None:
         limit, budget = self._spec.thought_limit, self._budget

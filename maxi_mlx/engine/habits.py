@@ -6,7 +6,7 @@ Read once when a model is loaded, off its files and its vocabulary; used by work
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from maxi_mlx.core.errors import InvalidRequest
@@ -20,6 +20,7 @@ from maxi_mlx.text.chat_template import (
 )
 from maxi_mlx.text.reasoning import ReasoningFormat, find_reasoning_format
 from maxi_mlx.text.tool_calls import GENERIC, ToolSyntax, find_tool_syntax
+from maxi_mlx.text.volatile import without_volatile_text
 
 _THINKING = frozenset({"enable_thinking"})
 
@@ -37,7 +38,8 @@ class Habits:
         """The prompt's text. Raises InvalidRequest where the template does not take it."""
         if self.problem is not None:
             raise InvalidRequest(self.problem.message, param="model")
-        return self.templates.render(prompt)
+        messages = tuple(without_volatile_text(prompt.messages))
+        return self.templates.render(replace(prompt, messages=messages))
 
     def syntax_for(self, prompt: ChatPrompt) -> ToolSyntax:
         """How the answer to a prompt with tools writes its calls."""

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import maxi_mlx
+from maxi_mlx.core.errors import NotInstalled
 
 # Both carry mlx/lib/libmlx.so, so that the one installed later overwrites the other.
 CPU_PACKAGE = "mlx-cpu"
@@ -54,6 +55,23 @@ def install_command(extra: str | None) -> str:
     else:
         what = f"'mlx{brackets}=={_version('mlx') or '0.32.*'}'"
     return f"{installer()} {what}"
+
+
+def require_add_on(extra: str, modules: Iterable[str], *, what: str) -> None:
+    """Raises NotInstalled, with what to type, where one of an extra's modules isn't there."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise NotInstalled(
+            f"{what} needs a package that isn't installed in the server's environment "
+            f"({', '.join(missing)}). Run {_add_on_command(extra)}, and start the server again."
+        )
+
+
+def _add_on_command(extra: str) -> str:
+    clone = Path(maxi_mlx.__file__).resolve().parents[1]
+    if (clone / "pyproject.toml").is_file():
+        return f"{installer()} -e '{clone}[{extra}]'"
+    return f"{installer()} 'maxi-mlx[{extra}]'"
 
 
 def installer() -> str:

@@ -9,9 +9,13 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from maxi_mlx.core.errors import EngineFailed, MaxiError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +52,13 @@ class TokenNews:
     scores: TokenScores | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsNews:
+    """All vectors or scores that a request asked for: a row for each input."""
+
+    rows: NDArray[np.float32]
+
+
 @dataclass(frozen=True, slots=True)
 class FaultNews:
     """The request can't go on."""
@@ -55,7 +66,7 @@ class FaultNews:
     error: MaxiError
 
 
-News = PrefillNews | TokenNews | FaultNews
+News = PrefillNews | TokenNews | RowsNews | FaultNews
 
 
 class Mailbox:

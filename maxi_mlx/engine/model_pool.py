@@ -67,12 +67,6 @@ class ModelPool:
     def slots(self) -> tuple[Slot, ...]:
         return tuple(self._slots.values())
 
-    @property
-    def latest(self) -> ModelEntry | None:
-        """The model used last, of those in memory."""
-        ready = [slot for slot in self._slots.values() if slot.is_ready]
-        return max(ready, key=lambda slot: slot.used_at_s).entry if ready else None
-
     @asynccontextmanager
     async def lend(self, entry: ModelEntry, load: Load[H]) -> AsyncIterator[H]:
         """Loads the model if need be, always by the same ``load``; it stays in memory at least as

@@ -21,8 +21,9 @@ T = TypeVar("T")
 # Less is read anew sooner than it is kept and found, or fetched from disk.
 MIN_TOKENS = 16
 _MIN_RESTORED_TOKENS = 128
-# A disk that does not answer is waited for no longer.
+# A disk that does not answer is waited for no longer, and not asked for a while.
 _RESTORE_TIMEOUT_S = 5.0
+_DISK_REST_S = 60.0
 
 
 class Prefixes:
@@ -40,38 +41,57 @@ class Prefixes:
         self.free = free
         self.close = close
         self._restoring: dict[PromptJob, float] = {}  # until when it is waited for
+        self._disk_rests_until_s = 0.0
 
     @property
     def num_restoring(self) -> int:
         return sum(len(job.rows) for job in self._restoring)
+
+    @property
+    def num_stored_bytes(self) -> int:
+        """What could be given back: of all models."""
+        return self.store.num_bytes_of_all
 
     # -- before a prompt is read -------------------------------------------------------------
 
     def begin_restore(self, job: PromptJob, *, on_done: Callable[[], None]) -> bool:
         """Has the disk's share of a prompt brought to memory, once a prompt, where it is worth it.
         Says whether there is anything to wait for."""
-        if not job.uses_cache or job.was_restored:
+        if not _may_take(job) or job.was_restored:
             return False
         job.was_restored = True
+        if time.monotonic() < self._disk_rests_until_s:
+            return False
         match = self._safely(lambda: self._find(job), Match())
         if match.num_on_disk < _MIN_RESTORED_TOKENS:
             return False
         self._restoring[job] = time.monotonic() + _RESTORE_TIMEOUT_S
 
         def done() -> None:
+            self._disk_rests_until_s = 0.0  # it answers
             # Else it was cancelled, or is not waited for any more.
             if self._restoring.pop(job, None) is not None:
                 on_done()
 
-        self._safely(lambda: self.store.restore(match, done), None)
-        return True
+        def restore() -> bool:
+            self.store.restore(match, done)
+            return True
+
+        is_asked = self._safely(restore, False)
+        # Where it failed before anyone was told, nothing comes to wait for.
+        return is_asked or self._restoring.pop(job, None) is None
 
     def overdue(self) -> list[PromptJob]:
         """Those for which the disk has had its time; they are waited for no longer."""
         now_s = time.monotonic()
         jobs = [job for job, until_s in self._restoring.items() if until_s <= now_s]
         for job in jobs:
-            logger.warning("%s: the disk cache does not answer", job.rows[0].request_id)
+            logger.warning(
+                "%s: the prompt cache's disk does not answer; nothing is read from it for %.0f s",
+                job.rows[0].request_id,
+                _DISK_REST_S,
+            )
+            self._disk_rests_until_s = now_s + _DISK_REST_S
             del self._restoring[job]
         return jobs
 
@@ -85,7 +105,7 @@ class Prefixes:
     def fetch(self, job: PromptJob, new_cache: Callable[[], list[Any]]) -> None:
         """Gives a prompt its cache: with what is stored of its beginning, or an empty one."""
         job.cache, job.num_processed = [], 0
-        if job.uses_cache:
+        if _may_take(job):
             self._safely(lambda: self._fetch(job), None)
         if not job.cache:
             job.cache, job.num_processed = new_cache(), 0
@@ -125,3 +145,9 @@ class Prefixes:
         except Exception:
             logger.exception("the prefix cache failed; answers go on without it")
             return otherwise
+
+
+def _may_take(job: PromptJob) -> bool:
+    """A row that was in a batch that failed is read anew, and from nothing: what is stored may be
+    what was at fault."""
+    return job.uses_cache and not job.must_read_alone

@@ -5,6 +5,8 @@ Runs on worker threads, never on the loop or the device thread.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -27,6 +29,16 @@ class BuiltPrompt:
     plan: AnswerPlan
 
 
+@contextmanager
+def _naming_field(prompt: Prompt) -> Iterator[None]:
+    """A refusal that names no field is of the prompt."""
+    try:
+        yield
+    except InvalidRequest as error:
+        error.param = error.param or ("messages" if isinstance(prompt, ChatPrompt) else "prompt")
+        raise
+
+
 class PromptBuilder:
     """Makes token ids for one model. Safe to call from any thread."""
 
@@ -47,24 +59,43 @@ class PromptBuilder:
                 )
         built = []
         for prompt in request.prompts:
-            try:
+            with _naming_field(prompt):
                 built.append(self._built(prompt, request))
-            except InvalidRequest as error:
-                error.param = error.param or ("messages" if request.is_chat else "prompt")
-                raise
         return built
 
+    def count(self, request: GenerateRequest) -> int:
+        """How many tokens the prompts have, be they more than the context holds."""
+        num_tokens = 0
+        for prompt in request.prompts:
+            with _naming_field(prompt):
+                num_tokens += len(self._read(prompt)[0])
+        return num_tokens
+
     def _built(self, prompt: Prompt, request: GenerateRequest) -> BuiltPrompt:
-        is_open = False
-        if isinstance(prompt, ChatPrompt):
-            text = self._model.habits.render(prompt)
-            reasoning = self._model.habits.reasoning
-            is_open = reasoning is not None and leaves_thought_open(reasoning, text)
-            token_ids = self._encode(text, add_special_tokens=False)
-        else:
-            token_ids = self._token_ids(prompt)
+        token_ids, is_open = self._read(prompt)
         plan = plan_answers(request, self._model, thought_is_open=is_open, encode=self._encode_tag)
         return BuiltPrompt(self._checked(token_ids), plan)
+
+    def _read(self, prompt: Prompt) -> tuple[list[int], bool]:
+        """The prompt's token ids, and whether it ends inside a thought."""
+        if not isinstance(prompt, ChatPrompt):
+            return self._token_ids(prompt), False
+        text = self._model.habits.render(prompt)
+        reasoning = self._model.habits.reasoning
+        is_open = reasoning is not None and leaves_thought_open(reasoning, text)
+        if prompt.prefill is not None:
+            text, is_open = text + self._prefill(prompt.prefill, thought_is_open=is_open), False
+        return self._encode(text, add_special_tokens=False), is_open
+
+    def _prefill(self, text: str, *, thought_is_open: bool) -> str:
+        """The beginning of an answer, which says nothing of a thought."""
+        reasoning = self._model.habits.reasoning
+        if reasoning is not None and reasoning.channels is not None:
+            raise InvalidRequest(
+                f"{self._model.entry.id} can't go on from the beginning of an answer. Leave the "
+                "assistant's last message out."
+            )
+        return reasoning.closing + text if reasoning is not None and thought_is_open else text
 
     def _encode_tag(self, text: str) -> list[int]:
         return self._encode(text, add_special_tokens=False)
@@ -92,9 +123,11 @@ class PromptBuilder:
         model = self._model
         fewest_tokens = len(text.encode()) // max(model.vocabulary.longest_bytes, 1)
         if fewest_tokens >= model.context_length:
-            raise ContextTooLong(
+            raise ContextTooLong.by(
                 f"The prompt has {fewest_tokens} tokens or more, but {model.entry.id} has a "
-                f"context of {model.context_length} tokens. Shorten the prompt."
+                f"context of {model.context_length} tokens. Shorten the prompt.",
+                prompt_tokens=fewest_tokens,
+                context_tokens=model.context_length,
             )
 
     def _checked(self, token_ids: list[int]) -> list[int]:
@@ -110,10 +143,12 @@ class PromptBuilder:
                 f"ends at {model.vocabulary_size - 1}."
             )
         if len(token_ids) >= model.context_length:
-            raise ContextTooLong(
+            raise ContextTooLong.by(
                 f"The prompt has {len(token_ids)} tokens, but {model.entry.id} has a context of "
                 f"{model.context_length} tokens, and at least one must be left for the answer. "
-                "Shorten the prompt."
+                "Shorten the prompt.",
+                prompt_tokens=len(token_ids),
+                context_tokens=model.context_length,
             )
         return token_ids
 

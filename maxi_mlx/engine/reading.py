@@ -19,6 +19,7 @@ from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.row import PromptJob
 from maxi_mlx.engine.siblings import Siblings
 from maxi_mlx.engine.slice_size import SliceSize
+from maxi_mlx.kv_cache.pieces import BLOCK_TOKENS
 
 # Slices for others after which a prompt's turn comes, however long it is.
 _MAX_PASSED_OVER = 3
@@ -112,18 +113,30 @@ class Reading:
     def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
         """A slice of one prompt, up to where a sibling takes a copy, or a message ends; returns
         its tokens."""
-        ends = [job.num_processed + budget_tokens, len(job.token_ids) - 1]
+        ends = [self._slice_end(job, budget_tokens), len(job.token_ids) - 1]
         ends += [end for end in (self._siblings.stop_at(job), job.next_border) if end is not None]
         num_tokens = min(ends) - job.num_processed
         read_prompt(self._model.model, job, num_tokens)
         self.num_prefill_tokens += num_tokens
-        if job.num_processed in job.borders:
+        is_block_end = self._keeps_blocks(job) and job.num_processed % BLOCK_TOKENS == 0
+        if job.num_processed in job.borders or (is_block_end and job.num_remaining):
             self._prefixes.keep_read(job)
         for follower in self._siblings.arrived(job):
             follower.cache = copy_cache(job.cache)
             follower.num_processed = job.num_processed
             self._siblings.find_leader(follower, self.jobs)
         return num_tokens
+
+    def _slice_end(self, job: PromptJob, budget_tokens: int) -> int:
+        """A block's end where that is not much sooner: what was read is kept by whole blocks, slice
+        by slice, since copying a long prompt at once would hold up everybody."""
+        end = job.num_processed + budget_tokens
+        block_end = end - end % BLOCK_TOKENS
+        is_near = block_end - job.num_processed > budget_tokens // 2
+        return block_end if is_near and self._keeps_blocks(job) else end
+
+    def _keeps_blocks(self, job: PromptJob) -> bool:
+        return job.uses_cache and not self._model.keeps_states
 
     def failed(self, jobs: list[PromptJob], error: Exception) -> SliceEnd:
         """Whatever one prompt raises ends that prompt's request alone."""
@@ -135,6 +148,7 @@ class Reading:
             return SliceEnd()
         for job in jobs:
             self.remove(job)
+            job.cache = []
         return SliceEnd(failed=[(job, error) for job in jobs])
 
     # -- whose turn it is --------------------------------------------------------------------

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from maxi_mlx.engine.guide import Guide
 from maxi_mlx.engine.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from maxi_mlx.engine.guide import Guide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,6 +158,7 @@ class Scheduler:
     def _has_room(self, job: PromptJob) -> bool:
         num_running = self.num_running
         if not num_running:
+            self._fits(newcomers=job.rows)  # what is stored makes way
             return True  # it was found to fit when it came; others' rows will end
         num_rows = num_running + self.prefixes.num_restoring + len(job.rows)
         if num_rows > self._settings.max_running_rows:
@@ -176,10 +177,14 @@ class Scheduler:
             lengths, most_padding_bytes=self.model.entry.weight_bytes
         )
         left_bytes = self._memory_left_bytes() + self.kv_cache_bytes
-        if needed_bytes > left_bytes:
-            self.prefixes.free(needed_bytes - left_bytes)
-            left_bytes = self._memory_left_bytes() + self.kv_cache_bytes
-        return needed_bytes <= left_bytes
+        missing_bytes = needed_bytes - left_bytes
+        if missing_bytes <= 0:
+            return True
+        # For a newcomer that would not fit all the same, nothing is given up: it waits for rows.
+        if rows and newcomers and missing_bytes > self.prefixes.num_stored_bytes:
+            return False
+        self.prefixes.free(missing_bytes)
+        return needed_bytes <= self._memory_left_bytes() + self.kv_cache_bytes
 
     # -- reading prompts ---------------------------------------------------------------------
 
@@ -196,10 +201,12 @@ class Scheduler:
         try:
             self._start_rows(done)
         except Exception as error:
+            self._stop_rows({row for job in done for row in job.rows}, outbox)
             end = self.reading.failed(done, error)
         else:
             for job in done:
                 self.reading.remove(job)
+                job.cache = []  # the rows have their own; whoever holds the job, holds nothing
         for job, fault in end.failed:
             logger.error("%s: reading its prompt failed", job.rows[0].request_id, exc_info=fault)
             message = f"The model failed on this prompt: {fault}"
@@ -226,6 +233,11 @@ class Scheduler:
             fitting = self._fitting(together, beside=())
             self._start_batch(fitting)
             together = [newcomer for newcomer in together if newcomer not in fitting]
+
+    def _stop_rows(self, rows: set[Row], outbox: Outbox) -> None:
+        """Takes those out that started before others of them failed."""
+        for batch in list(self._batches):
+            self._leave(batch, rows.intersection(batch.rows), outbox, keeps=False)
 
     def _fitting(self, newcomers: Sequence[Newcomer], *, beside: Sequence[Row]) -> list[Newcomer]:
         """Those of them that may share a batch with these rows. A batch is as long as its longest
@@ -304,7 +316,7 @@ class Scheduler:
     def _keep_within_memory(self, outbox: Outbox) -> None:
         """Puts the newest rows back while the older ones would outgrow the memory. The last one
         goes on in any case."""
-        while self.num_running > 1 and not self._fits(newcomers=[]):
+        while not self._fits(newcomers=[]) and self.num_running > 1:
             batch = self._batches[-1]
             row = batch.rows[-1]
             logger.warning("%s: no memory to go on beside others; it waits", row.request_id)
@@ -318,9 +330,11 @@ class Scheduler:
         try:
             return self._post_token(token, outbox)
         except MaxiError as error:
+            token.row.uses_cache = False  # its cache is a token ahead of its text
             self._fail([token.row], partial(type(error), error.message, param=error.param), outbox)
             return True
         except Exception as error:
+            token.row.uses_cache = False
             logger.exception("%s: a token could not be taken", token.row.request_id)
             self.fault = f"{type(error).__name__}: {error}"
             message = f"The engine failed: {error}"

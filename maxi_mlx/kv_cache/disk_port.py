@@ -28,5 +28,8 @@ class DiskPort(Protocol):
     ) -> None:
         """One entry a key, None for what is no longer there or is damaged."""
 
+    def holds(self, key: str) -> bool:
+        """Whether a piece is there, or on its way there."""
+
     def touch(self, keys: Sequence[str]) -> None:
         """They were used again: they are young."""

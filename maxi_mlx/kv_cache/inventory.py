@@ -4,6 +4,8 @@
 - a piece that is neither in memory nor on disk is not known;
 - where a model has states, blocks that lead to no checkpoint are not kept.
 
+What the disk refuses, since its queue is full, is offered again as soon as it has room.
+
 Lives on the device thread; what the arrays are, it doesn't know.
 """
 
@@ -16,8 +18,11 @@ from maxi_mlx.kv_cache.budget import Budget
 from maxi_mlx.kv_cache.counts import Counts
 from maxi_mlx.kv_cache.pieces import PieceHead, encode_tokens, root_key
 from maxi_mlx.kv_cache.shelf import Shelf
+from maxi_mlx.kv_cache.tally import Tally
 from maxi_mlx.kv_cache.tree import Node, link, unlink
 from maxi_mlx.kv_cache.worth import weigh
+
+_FIRST_SWEEP = 4096
 
 
 class Inventory:
@@ -35,10 +40,13 @@ class Inventory:
         self.token_cost_s = token_cost_s
         self.budget = budget
         self.counts = Counts()
+        self.tally = Tally()
         self.root = Node(root_key(namespace), "block", None, 0, arrays={})
         self.nodes: dict[str, Node] = {}  # by key; parents come before children
         self._shelf = shelf
         self._has_states = has_states
+        self._unwritten: dict[Node, None] = {}  # refused by the disk, the oldest first
+        self._swept_at = _FIRST_SWEEP  # so many nodes
 
     def admit(
         self,
@@ -56,7 +64,12 @@ class Inventory:
         is_new = not node.is_kept
         if notes is not None:
             node.notes = notes
-        self.budget.admit(node, arrays, num_kept)
+        if is_new:
+            self.budget.admit(node, arrays, num_kept)
+            self.tally.add(node)
+        else:
+            with self.tally.changing(node):
+                self.budget.admit(node, arrays, num_kept)
         weigh(node)
         self.use(node, is_new_use=is_new)
 
@@ -64,8 +77,7 @@ class Inventory:
         self.budget.worth.use(node, is_new_use=is_new_use, token_cost_s=self.token_cost_s)
 
     def write(self, node: Node) -> None:
-        """To disk, if there is one, with the parents that are not there. What is refused now is
-        offered again when it leaves memory."""
+        """To disk, if there is one, with the parents that are not there."""
         chain = []
         above: Node | None = node
         while above is not None and above.parent is not None and not above.is_on_disk:
@@ -76,7 +88,31 @@ class Inventory:
                 return
             piece.is_on_disk = self._shelf.write(self.namespace, piece)
             if not piece.is_on_disk:
+                self._unwritten[node] = None
                 return
+        self._unwritten.pop(node, None)
+
+    def write_more(self, num_bytes: int) -> None:
+        """Offers the disk what it had refused: a piece, and more up to so many bytes."""
+        num_bytes = max(num_bytes, 1)  # a piece may have no bytes
+        while self._unwritten and num_bytes > 0:
+            node = next(iter(self._unwritten))
+            del self._unwritten[node]
+            if node.is_on_disk:
+                continue
+            num_bytes -= max(node.num_bytes, 1)
+            self.write(node)
+            if not node.is_on_disk:
+                return
+
+    def sweep(self) -> None:
+        """Forgets what the disk has dropped since, once that may be half of all that is known."""
+        if self._shelf is None or len(self.nodes) <= self._swept_at:
+            return
+        for node in reversed(list(self.nodes.values())):
+            if node.is_on_disk and node.key in self.nodes and not self._shelf.holds(node.key):
+                self.is_gone(node)
+        self._swept_at = max(2 * len(self.nodes), _FIRST_SWEEP)
 
     def evict(self, node: Node) -> None:
         """Out of memory, for want of room."""
@@ -88,7 +124,7 @@ class Inventory:
         """Out of memory. Nothing may hang on it."""
         parent = node.parent
         assert parent is not None
-        self.budget.drop(node)
+        self._release(node)
         if not node.is_on_disk:
             self._forget(node)
         self.prune(parent)
@@ -99,7 +135,7 @@ class Inventory:
             if node.num_dependents:
                 return
             parent = node.parent
-            self.budget.drop(node)
+            self._release(node)
             if not node.is_on_disk:
                 self._forget(node)
             node = parent
@@ -107,7 +143,7 @@ class Inventory:
     def replace(self, node: Node) -> None:
         """A block without children gives way to a longer one in its place."""
         if node.is_kept:
-            self.budget.drop(node)
+            self._release(node)
         self._forget(node)
 
     def is_gone(self, node: Node) -> None:
@@ -121,9 +157,10 @@ class Inventory:
         self.is_open = False
         for node in reversed(list(self.nodes.values())):
             if node.is_kept:
-                self.budget.drop(node)
+                self._release(node)
         self.nodes.clear()
         self.root.blocks.clear()
+        self._unwritten.clear()
 
     def learn(self, heads: Iterable[tuple[PieceHead, bytes]]) -> None:
         """What lies on disk, parents first, with the tokens encoded. What doesn't fit what is
@@ -147,6 +184,11 @@ class Inventory:
             return self._has_states and is_within and head.start not in parent.checkpoints
         is_first = parent is self.root and head.start == 0
         return (is_within or is_first) and parent.may_grow_at(head.start, tokens)
+
+    def _release(self, node: Node) -> None:
+        self._unwritten.pop(node, None)
+        self.tally.remove(node)
+        self.budget.drop(node)
 
     def _forget(self, node: Node) -> None:
         """With all that hangs on it, of which nothing is in memory."""

@@ -19,7 +19,6 @@ from maxi_mlx.kv_cache.layout import layout_of
 from maxi_mlx.kv_cache.match import Match, find_match
 from maxi_mlx.kv_cache.pieces import HostPiece, PieceHead, encode_tokens
 from maxi_mlx.kv_cache.shelf import Shelf
-from maxi_mlx.kv_cache.tally import tally
 from maxi_mlx.kv_cache.tree import Node, checkpoints_on, way
 from maxi_mlx.kv_cache.worth import thin
 
@@ -62,6 +61,11 @@ class ModelStore:
         return self._inventory.is_open and self._layout.is_storable
 
     @property
+    def num_bytes_of_all(self) -> int:
+        """What is stored under the same budget, of whatever model."""
+        return self._budget.num_bytes
+
+    @property
     def has_states(self) -> bool:
         """Whether a text is found only as far as a checkpoint: where `keep` was called."""
         return self._layout.has_states
@@ -79,7 +83,7 @@ class ModelStore:
     def find(self, token_ids: Sequence[int], *, most_tokens: int) -> Match:
         """How much of a prompt's first ``most_tokens`` is there; a prompt's last token has to be
         left to run. Changes nothing."""
-        if not self.is_storing:
+        if not self.is_storing or not self._budget.budget_bytes:
             return Match()
         text = encode_tokens(token_ids[: max(most_tokens, 0)])
         return find_match(self._inventory.root, text, has_states=self.has_states)
@@ -120,7 +124,7 @@ class ModelStore:
         rows. Where memory is short a text's beginning is kept; what MLX raises as it computes goes
         on to the caller, and the store is as it was, but for what it evicted.
         """
-        if not self.is_storing or not token_ids:
+        if not self.is_storing or not self._budget.budget_bytes or not token_ids:
             return
         self._layout.check(cache, len(token_ids))
         text = encode_tokens(token_ids)
@@ -137,23 +141,29 @@ class ModelStore:
         self._store(plans)
         self._thin(text)
         self._inventory.prune(last)
+        self._inventory.sweep()
         self._budget.tidy()
 
     def stats(self) -> CacheStats:
-        """As of now."""
-        kept = tally(self._inventory.nodes.values())
+        """As of now. Counted all the time, so that asking costs nothing."""
+        kept = self._inventory.tally
         return CacheStats(
             num_pieces=kept.num_pieces,
             num_conversations=kept.num_conversations,
             num_tokens=kept.num_tokens,
             num_bytes=kept.num_bytes,
-            shared_bytes=max(kept.unshared_bytes - kept.num_bytes, 0),
+            shared_bytes=kept.shared_bytes,
             hit_rate=self._hit_rates[0].rate(),
             **self.counts.as_dict(),
         )
 
     def close(self) -> None:
         self._inventory.close()
+        if self._shelf is not None:
+            self._shelf.forget(self)
+
+    def write_more(self, num_bytes: int) -> None:
+        self._inventory.write_more(num_bytes)
 
     def learn(self, heads: Iterable[tuple[PieceHead, bytes]]) -> None:
         """What the disk has."""

@@ -31,6 +31,9 @@ class Taker(Protocol):
     @property
     def namespace(self) -> str: ...
 
+    def write_more(self, num_bytes: int) -> None:
+        """The disk has taken so many bytes of somebody's, and has room again."""
+
     def learn(self, heads: Iterable[tuple[PieceHead, bytes]]) -> None: ...
 
     def take_back(self, key: str, piece: HostPiece | None) -> None: ...
@@ -50,8 +53,9 @@ class Shelf:
         self._post = post
         self._waiting: dict[tuple[Taker, str], list[_Restore]] = {}
         # What the disk still reads from, so that it is freed here and not on the disk's thread.
-        self._lent: dict[int, object] = {}
+        self._lent: dict[int, list[memoryview]] = {}
         self._loans = count()
+        self._takers: list[Taker] = []
 
     def listen(self, taker: Taker, root: str) -> None:
         def on_heads(heads: list[PieceHead]) -> None:
@@ -61,7 +65,15 @@ class Shelf:
                 some = ordered[i : i + _HEADS_AT_ONCE]
                 self._post(lambda some=some: taker.learn(some))  # type: ignore[misc]
 
+        self._takers.append(taker)
         self._disk.listen(taker.namespace, on_heads)
+
+    def forget(self, taker: Taker) -> None:
+        if taker in self._takers:
+            self._takers.remove(taker)
+
+    def holds(self, key: str) -> bool:
+        return self._disk.holds(key)
 
     def write(self, namespace: str, node: Node) -> bool:
         """False where the disk has no room for it, or its arrays have no form there."""
@@ -79,11 +91,13 @@ class Shelf:
             on_done=lambda: self._post(lambda: self._end_loan(loan)),
         )
         if not is_taken:
-            self._end_loan(loan)
+            self._lent.pop(loan, None)
         return is_taken
 
     def _end_loan(self, loan: int) -> None:
-        self._lent.pop(loan, None)
+        num_bytes = sum(view.nbytes for view in self._lent.pop(loan, ()))
+        for taker in self._takers:
+            taker.write_more(num_bytes)
 
     def touch(self, keys: Iterable[str]) -> None:
         used = list(keys)

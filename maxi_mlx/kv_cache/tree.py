@@ -42,6 +42,8 @@ class Node:
     num_bytes: int = 0
     is_on_disk: bool = False
     num_dependents: int = 0
+    num_ends: int = 0  # conversations that end in it or beyond: kept by the tally
+    num_at_end: int = 0  # kept blocks that go on where it ends: the same
     frequency: int = 0
     priority: float = 0.0
     saved_tokens: float = 0.0  # prompt tokens that needn't be computed, as the model counts them

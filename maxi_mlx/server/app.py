@@ -16,6 +16,8 @@ from maxi_mlx.server.auth import authentication
 from maxi_mlx.server.errors import error_rendering
 from maxi_mlx.server.guard import add_headers, guard
 from maxi_mlx.server.origins import OriginPolicy
+from maxi_mlx.server.response_runs import ResponseRuns
+from maxi_mlx.server.response_store import ResponseStore
 from maxi_mlx.server.routes import ROUTES
 from maxi_mlx.server.running import RunningRequests
 from maxi_mlx.server.stream import DEFAULT_KEEP_ALIVE_S
@@ -34,11 +36,14 @@ def create_app(settings: Settings, engine: Engine, catalog: Catalog) -> web.Appl
     app[keys.ORIGINS] = OriginPolicy.of(settings)
     app[keys.FEEDS] = set()
     app[keys.RUNNING] = RunningRequests()
+    app[keys.RESPONSE_STORE] = ResponseStore(settings)
+    app[keys.RESPONSE_RUNS] = ResponseRuns()
     app[keys.STARTED_AT] = time.monotonic()
     app[keys.KEEP_ALIVE_S] = DEFAULT_KEEP_ALIVE_S
     app.add_routes(ROUTES)
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_answers)
+    app.cleanup_ctx.append(_response_store)
     app.cleanup_ctx.append(_running_engine)
     return app
 
@@ -48,6 +53,13 @@ async def _running_engine(app: web.Application) -> AsyncIterator[None]:
     await engine.start()
     yield
     await engine.close()
+
+
+async def _response_store(app: web.Application) -> AsyncIterator[None]:
+    yield
+    # After the engine has ended, and with it what runs in the background.
+    await app[keys.RESPONSE_RUNS].close()
+    await app[keys.RESPONSE_STORE].close()
 
 
 async def _end_answers(app: web.Application) -> None:

@@ -1,4 +1,4 @@
-"""Turns whatever goes wrong on a request into one answer in the error envelope."""
+"""Turns whatever goes wrong on a request into one answer in the error envelope of its API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from maxi_mlx.api.openai import error_body
 from maxi_mlx.core.errors import (
     InvalidRequest,
     MaxiError,
@@ -15,6 +14,7 @@ from maxi_mlx.core.errors import (
     NotFound,
     Unauthorized,
 )
+from maxi_mlx.server.envelopes import error_body
 from maxi_mlx.server.gaps import gap_at
 from maxi_mlx.server.keys import RECORD
 
@@ -47,7 +47,7 @@ async def error_rendering(request: web.Request, handler: Handler) -> web.StreamR
 def _answer(request: web.Request, error: MaxiError) -> web.Response:
     request[RECORD].observe_error(error)
     response = web.Response(
-        body=error_body(error), status=error.status, content_type="application/json"
+        body=error_body(request, error), status=error.status, content_type="application/json"
     )
     if error.retry_after_s is not None:
         response.headers["Retry-After"] = str(error.retry_after_s)

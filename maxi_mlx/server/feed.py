@@ -43,6 +43,7 @@ class EventFeed:
         self._wake = asyncio.Event()
         self._is_complete = False
         self._is_left = False
+        self._end_reason: MaxiError | None = None
 
     async def __aenter__(self) -> EventFeed:
         self._task = asyncio.create_task(self._gather())
@@ -64,8 +65,9 @@ class EventFeed:
         # of the request in memory until the collector comes by.
         del self._task
 
-    def end(self) -> None:
-        """Ends generation; the reader learns it by a last event."""
+    def end(self, reason: MaxiError | None = None) -> None:
+        """Ends generation; the reader learns it by a last event, with ``reason`` in it."""
+        self._end_reason = reason
         self._task.cancel()
 
     async def take(self, *, timeout_s: float | None = None) -> list[Event]:
@@ -100,7 +102,8 @@ class EventFeed:
         its first step, or by what a native library raised, which need not be an Exception."""
         if task.cancelled():
             if not self._is_left:
-                self._put(Failed(Unavailable("The server is shutting down.")))
+                reason = self._end_reason or Unavailable("The server is shutting down.")
+                self._put(Failed(reason))
             return
         error = task.exception()
         if error is not None:

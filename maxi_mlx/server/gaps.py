@@ -8,12 +8,10 @@ from itertools import dropwhile
 _GAPS = {
     "embeddings": "Embeddings are",
     "rerank": "Reranking is",
-    "responses": "The Responses API is",
-    "messages": "Anthropic's Messages API is",
     "audio": "Speech is",
     "images": "Making images is",
     "moderations": "Moderation is",
-    "api": "Ollama's and LM Studio's own APIs are",
+    "api": "Ollama's own API is",
 }
 
 

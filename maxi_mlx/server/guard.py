@@ -58,7 +58,8 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     """Runs before the headers of every answer leave: a middleware comes too late for streams."""
     record = request.get(RECORD)
     if record is not None:
-        response.headers["X-Request-Id"] = record.id
+        # Anthropic's clients look for the second.
+        response.headers["X-Request-Id"] = response.headers["Request-Id"] = record.id
     response.headers["Server"] = f"maxi-mlx/{maxi_mlx.__version__}"
     response.headers["Vary"] = "Origin"
     origin = request.headers.get("Origin")
@@ -66,4 +67,4 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
         return
     if request.app[ORIGINS].allows_origin(origin, host=request.headers.get("Host")):
         response.headers["Access-Control-Allow-Origin"] = origin
-        response.headers["Access-Control-Expose-Headers"] = "X-Request-Id, Retry-After"
+        response.headers["Access-Control-Expose-Headers"] = "X-Request-Id, Request-Id, Retry-After"

@@ -10,6 +10,8 @@ from maxi_mlx.engine.engine import Engine
 from maxi_mlx.server.feed import EventFeed
 from maxi_mlx.server.origins import OriginPolicy
 from maxi_mlx.server.record import RequestRecord
+from maxi_mlx.server.response_runs import ResponseRuns
+from maxi_mlx.server.response_store import ResponseStore
 from maxi_mlx.server.running import RunningRequests
 
 SETTINGS = web.AppKey("settings", Settings)
@@ -18,6 +20,8 @@ CATALOG = web.AppKey("catalog", Catalog)
 ORIGINS = web.AppKey("origins", OriginPolicy)
 FEEDS = web.AppKey("feeds", set[EventFeed])
 RUNNING = web.AppKey("running", RunningRequests)
+RESPONSE_STORE = web.AppKey("response_store", ResponseStore)
+RESPONSE_RUNS = web.AppKey("response_runs", ResponseRuns)
 STARTED_AT = web.AppKey("started_at", float)  # time.monotonic()
 KEEP_ALIVE_S = web.AppKey("keep_alive_s", float)
 

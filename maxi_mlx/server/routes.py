@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from maxi_mlx.server import cache_stats, generation, health, models
+from maxi_mlx.server import (
+    cache_stats,
+    generation,
+    health,
+    kept_responses,
+    lm_studio,
+    messages,
+    models,
+    responses,
+)
 
 # One way to match each text, so that a long path costs no more than its length.
 LEAD = "/{lead:(?:/|v1/)*}"
 TAIL = "{tail:/*}"
+RESPONSE_ID = "{id:[^/]+}"
 
 
 def spelled(*parts: str) -> str:
@@ -31,4 +41,18 @@ ROUTES = (
     web.get(spelled("models", "{id:.*[^/]}"), models.get_model),
     web.post(spelled("chat", "completions"), generation.chat),
     web.post(spelled("completions"), generation.completion),
+    web.post(spelled("messages"), messages.create_message),
+    web.post(spelled("messages", "count_tokens"), messages.count_tokens),
+    web.post(spelled("responses"), responses.create_response),
+    web.post(spelled("responses", "input_tokens"), responses.count_input_tokens),
+    web.get(spelled("responses", RESPONSE_ID), kept_responses.get_response),
+    web.delete(spelled("responses", RESPONSE_ID), kept_responses.delete_response),
+    web.post(spelled("responses", RESPONSE_ID, "cancel"), kept_responses.cancel_response),
+    web.get(spelled("responses", RESPONSE_ID, "input_items"), kept_responses.list_input_items),
+    # LM Studio's: the lists of models are its own, the rest is OpenAI's under other names.
+    web.get(spelled("api", "v0", "models"), lm_studio.list_models_v0),
+    web.get(spelled("api", "v0", "models", "{id:.*[^/]}"), lm_studio.get_model_v0),
+    web.get(spelled("api", "v1", "models"), lm_studio.list_models_v1),
+    web.post(spelled("api", "v0", "chat", "completions"), generation.chat),
+    web.post(spelled("api", "v0", "completions"), generation.completion),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from aiohttp import web
@@ -58,8 +58,13 @@ async def send_stream(
     *,
     writer: Callable[..., StreamWriter],
     keep_alive: bytes,
+    before_end: Callable[[], Awaitable[None]] | None = None,
 ) -> web.StreamResponse:
-    """Raises what went wrong before the stream has begun; later errors are events in it."""
+    """Raises what went wrong before the stream has begun; later errors are events in it.
+
+    ``before_end`` is done once all is written but the last bytes, of which a client may make use
+    at once.
+    """
     events = await feed.take(timeout_s=DOOR_WAIT_S)
     for event in events:
         if isinstance(event, Failed):
@@ -67,7 +72,10 @@ async def send_stream(
     text = EventText(writer)
     response = web.StreamResponse(headers=HEADERS)
     await response.prepare(request)
-    await response.write(text.of(events, model=feed.model) or keep_alive)
+    data = text.of(events, model=feed.model) or keep_alive
+    if feed.has_ended and before_end is not None:
+        await before_end()
+    await response.write(data)
     loop = asyncio.get_running_loop()
     silence_s = request.app[KEEP_ALIVE_S]
     due_at = loop.time() + silence_s
@@ -77,6 +85,8 @@ async def send_stream(
         if not data and loop.time() >= due_at:
             data = keep_alive
         if feed.has_ended:
+            if before_end is not None:
+                await before_end()
             # In one packet with the end: a client may close at the last event it reads.
             await response.write_eof(data)
         elif data:

@@ -35,7 +35,7 @@ class AnswerText:
 
     ``tag_ids`` are special tokens that are shown to the machines by name, since they are tags
     (`Vocabulary.special_ids_in`). A token with log-probabilities rides on the text or thought that
-    is told once its first character is, or on the next.
+    is told once its first character is, or on the next; those of calls and of tags ride nowhere.
     """
 
     def __init__(
@@ -61,6 +61,11 @@ class AnswerText:
         self._num_decoded = 0  # characters that came out of the decoder
         self._num_in_matcher = 0
         self._waiting: deque[tuple[int, TokenLogprob]] = deque()  # first character, token
+        self._are_thoughts: deque[bool] = deque()  # of the first of those, as far as it is known
+        self._said: list[TokenLogprob] = []  # for the next text
+        self._thought: list[TokenLogprob] = []  # for the next thought
+        self._is_after_call = False
+        self._is_finished = False
         self._events: list[AnswerEvent] = []
 
     @property
@@ -96,6 +101,7 @@ class AnswerText:
         """
         if self.stop_string is not None:
             return []
+        self._is_finished = True
         self._add("" if is_cut else self._decoder.decode(b"", final=True), num_tokens=0)
         if self._splitter is not None:
             self._take(self._splitter.finish(is_cut=is_cut))
@@ -103,10 +109,8 @@ class AnswerText:
             self._tell(self._reader.finish(is_cut=is_cut))
         self._flush_matcher()
         events = self._told()
-        rest = tuple(token for _, token in self._waiting)
-        self._waiting.clear()
-        if rest and not _ride(events, rest):
-            events.append(TextDelta(self._choice, "", rest))
+        if self._said and not self._is_after_call:
+            events.append(self._with_tokens(TextDelta(self._choice, "")))
         return events
 
     def _add(self, text: str, *, num_tokens: int) -> None:
@@ -162,29 +166,44 @@ class AnswerText:
     def _told(self) -> list[AnswerEvent]:
         """What there is to tell, with the tokens whose first characters are settled."""
         events, self._events = self._events, []
+        if self._waiting or self._said or self._thought:
+            self._settle()
+            self._let_ride(events)
+        if events:
+            self._is_after_call = isinstance(events[-1], ToolCallStart | ToolCallDelta)
+        if self.stop_string is not None and self._said:
+            events.append(self._with_tokens(TextDelta(self._choice, "")))
+        return events
+
+    def _settle(self) -> None:
+        """Sorts the tokens whose first characters are told, or are told nobody."""
         num_held = self._num_in_matcher
         num_held += self._splitter.num_held if self._splitter is not None else 0
         num_held += self._reader.num_held if self._reader is not None else 0
         num_settled = self._num_decoded - num_held
-        tokens = [token for first, token in self._waiting if first < num_settled]
-        if tokens and _ride(events, tuple(tokens)):
-            for _ in tokens:
-                self._waiting.popleft()
-        if self.stop_string is not None:
-            if tokens and self._waiting and self._waiting[0][1] is tokens[0]:
-                events.append(TextDelta(self._choice, "", tuple(tokens)))
-            self._waiting.clear()
-        return events
+        if self._is_finished and self.stop_string is None:
+            num_settled = self._num_decoded + 1
+        if self._splitter is not None:
+            self._are_thoughts += self._splitter.take_sorted()
+        while self._waiting and self._waiting[0][0] < num_settled:
+            if self._splitter is not None and not self._are_thoughts:
+                return
+            _, token = self._waiting.popleft()
+            is_thought = self._splitter is not None and self._are_thoughts.popleft()
+            (self._thought if is_thought else self._said).append(token)
 
+    def _let_ride(self, events: list[AnswerEvent]) -> None:
+        """Puts tokens on the last text and the last thought among ``events``, if there are any."""
+        for i in range(len(events) - 1, -1, -1):
+            event = events[i]
+            if isinstance(event, TextDelta | ReasoningDelta):
+                events[i] = self._with_tokens(event)
+        if events and isinstance(events[-1], ToolCallStart | ToolCallDelta):
+            self._said.clear()
 
-def _ride(events: list[AnswerEvent], tokens: tuple[TokenLogprob, ...]) -> bool:
-    """Puts tokens on the last text or thought among ``events``, if there is one."""
-    for i in range(len(events) - 1, -1, -1):
-        event = events[i]
+    def _with_tokens(self, event: TextDelta | ReasoningDelta) -> TextDelta | ReasoningDelta:
         if isinstance(event, TextDelta):
-            events[i] = TextDelta(event.choice, event.text, event.tokens + tokens)
-            return True
-        if isinstance(event, ReasoningDelta):
-            events[i] = ReasoningDelta(event.choice, event.text, event.tokens + tokens)
-            return True
-    return False
+            tokens, self._said = tuple(self._said), []
+            return TextDelta(event.choice, event.text, tokens)
+        tokens, self._thought = tuple(self._thought), []
+        return ReasoningDelta(event.choice, event.text, tokens)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from maxi_mlx.catalog.catalog import Root
+from maxi_mlx.catalog.catalog import Catalog, Root
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
 from tests.server.running import started
@@ -41,13 +41,19 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, settings: Settings | None = None) -> Iterator[Served]:
+def serving(
+    folder: Path,
+    settings: Settings | None = None,
+    *,
+    make_engine: Callable[[Settings, Catalog], Engine] = Engine,
+) -> Iterator[Served]:
     ready: Future[tuple[Served, Callable[[], None]]] = Future()
 
     async def serve() -> None:
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         async with started() as start:
-            client = await start(settings or Settings(), Root(folder, "tests", "folders"))
+            root = Root(folder, "tests", "folders")
+            client = await start(settings or Settings(), root, make_engine=make_engine)
             served = Served(f"http://127.0.0.1:{client.port}/v1", client.engine)
 
             def end() -> None:

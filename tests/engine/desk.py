@@ -14,6 +14,7 @@ from maxi_mlx.engine.rota import Rota
 from maxi_mlx.engine.row import PromptJob, Row
 from maxi_mlx.engine.scheduler import Scheduler
 from maxi_mlx.kv_cache.store import PrefixStore
+from tests.engine.kv_cache.memory_disk import MemoryDisk
 from tests.engine.test_batch import make_row
 
 BALANCED = STRATEGIES["balanced"]
@@ -29,10 +30,12 @@ class Desk:
         *,
         budget: int = 1 << 30,
         cache_bytes: int = 0,
+        disk: MemoryDisk | None = None,
     ) -> None:
         self.budget = budget
         self.rota = Rota(settings)
-        self.store = PrefixStore(cache_bytes)
+        post = disk.post if disk is not None else None
+        self.store = PrefixStore(cache_bytes, disk=disk, post=post)
         prefixes = Prefixes(self.store.open("tiny", model.new_cache), free=self.free)
         self.scheduler = Scheduler(
             model, settings, memory_left_bytes=lambda: self.budget, prefixes=prefixes

@@ -110,9 +110,7 @@ def test_a_prompt_in_company_is_kept_as_if_alone(family: str, load_tiny: LoadTin
     model = load_tiny(family)
     desk = Desk(model, cache_bytes=64 * MEGABYTES)
     prompts = [prompt_of(length, length) for length in (20, 33, 90, 17)]
-    rows = [
-        desk.submit(prompt, max_tokens=8 + index)[0] for index, prompt in enumerate(prompts)
-    ]
+    rows = [desk.submit(prompt, max_tokens=8 + index)[0] for index, prompt in enumerate(prompts)]
     desk.run()
     for row, prompt in zip(rows, prompts, strict=True):
         again = [*prompt, *desk.tokens(row), *prompt_of(5, 1)]

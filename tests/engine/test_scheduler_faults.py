@@ -149,10 +149,10 @@ def test_a_sampler_that_fails_for_one_row_ends_that_row_alone(
     last = desk.submit([12, 23, 34], max_tokens=20)[0]
     draw = BatchSampler.draw
 
-    def fails(self: BatchSampler, logits: mx.array, inputs: mx.array) -> mx.array:
+    def fails(self: BatchSampler, logits: mx.array, *more: Any) -> mx.array:
         if any(bad in batch.rows and batch._sampler is self for batch in desk.scheduler._batches):
             raise RuntimeError("no such distribution")
-        return draw(self, logits, inputs)
+        return draw(self, logits, *more)
 
     monkeypatch.setattr(BatchSampler, "draw", fails)
     desk.run()

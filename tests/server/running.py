@@ -86,6 +86,7 @@ class Start(Protocol):
         settings: Settings = ...,
         *roots: Root,
         prepare: Callable[[web.Application], None] | None = None,
+        make_engine: Callable[[Settings, Catalog], Engine] = ...,
     ) -> Client: ...
 
 
@@ -97,10 +98,11 @@ async def started() -> AsyncIterator[Start]:
             settings: Settings | None = None,
             *roots: Root,
             prepare: Callable[[web.Application], None] | None = None,
+            make_engine: Callable[[Settings, Catalog], Engine] = Engine,
         ) -> Client:
             settings = settings or Settings()
             catalog = Catalog(roots)
-            engine = Engine(settings, catalog)
+            engine = make_engine(settings, catalog)
             app = create_app(settings, engine, catalog)
             if prepare is not None:
                 prepare(app)

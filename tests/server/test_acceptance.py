@@ -246,20 +246,19 @@ async def test_row_broken_arguments_in_the_history(client: Client, arguments: st
 
 @pytest.mark.clients(36)
 @pytest.mark.parametrize(
-    "wanted",
+    ("wanted", "word"),
     [
-        {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nonsense"}}},
-        {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}},
-        {"type": "json_schema"},
-        {"type": "json_object"},
-        {"type": "yaml"},
+        ({"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}}, "nonsense"),
+        ({"type": "json_schema", "json_schema": {"schema": {"not": {}}}}, "'not'"),
+        ({"type": "json_schema"}, "schema"),
+        ({"type": "yaml"}, "yaml"),
     ],
-    ids=str,
+    ids=["no schema", "a keyword that can't be enforced", "nothing", "another type"],
 )
-async def test_row_response_format(client: Client, wanted: dict[str, Any]) -> None:
+async def test_row_response_format(client: Client, wanted: dict[str, Any], word: str) -> None:
     error = await refused(client, CHAT, body(response_format=wanted))
     assert error["param"].startswith("response_format")
-    assert wanted["type"] in error["message"]
+    assert word in error["message"]
 
 
 @pytest.mark.clients(49)

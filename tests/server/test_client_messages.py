@@ -161,7 +161,12 @@ async def test_point_43_instructions_are_the_system(client: Client) -> None:
 
 
 @pytest.mark.clients(43)
-async def test_point_43_flat_tools_are_refused_by_name(client: Client) -> None:
-    tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
-    answer = await client.post(CHAT, json={"model": "scripted", "input": "hi", "tools": [tool]})
-    assert (answer.status, answer.error["param"]) == (400, "tools")
+async def test_point_43_flat_tools(client: Client) -> None:
+    call = DIALOGUES["call"]
+    tools = [{"type": "function", **tool["function"]} for tool in call.tools]
+    ask = {"model": "scripted", "temperature": 0, "input": call.messages[0]["content"]}
+    answer = await client.post(CHAT, json={**ask, "tools": tools})
+    [choice] = answer.json["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    [made] = choice["message"]["tool_calls"]
+    assert made["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}

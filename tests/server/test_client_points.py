@@ -119,10 +119,10 @@ async def test_point_35_tools_that_nobody_may_call(client: Client, fields: dict[
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"tools": TOOLS}, "tools"),
-        ({"tools": TOOLS, "tool_choice": "required"}, "tools"),
         ({"tool_choice": "required"}, "tool_choice"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"response_format": {"type": "yaml"}}, "response_format.type"),
+        ({"regex": "("}, "regex"),
         ({"n": 0}, "n"),
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"modalities": ["audio"]}, "modalities"),

@@ -111,3 +111,22 @@ async def test_without_memory_or_disk(
     cached = (await usage(client, ask(LONG)))[1]
     assert (cached > 0) is (settings.cache_memory_bytes != 0)
     assert (await client.get("/v1/cache/stats")).json["prefix_cache"]["disk"] is None
+
+
+@pytest.mark.parametrize("system_role", ["system", "developer"])
+async def test_a_line_for_billing_does_not_spoil_the_hit(
+    system_role: str, start: Start, scripted_model: Path
+) -> None:
+    """It is another one in every request, and stands before everything else."""
+    client = await start(Settings(), Root(scripted_model, "tests", "folders"))
+
+    def turn(number: int) -> dict[str, Any]:
+        billing = f"x-anthropic-billing-header: cc_version=2.1.197; cch={number:05x};"
+        body = ask(LONG)
+        blocks = [{"type": "text", "text": text} for text in (billing, "You are an agent.")]
+        body["messages"] = [{"role": system_role, "content": blocks}, *body["messages"]]
+        return body
+
+    first, cached = await usage(client, turn(1))
+    assert cached == 0
+    assert await usage(client, turn(0xFFFFF)) == (first, first - 1)

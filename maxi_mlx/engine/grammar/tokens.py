@@ -49,7 +49,8 @@ class _Table(TokenizerWrapper):
         data = text.encode("utf-8", errors="replace") if isinstance(text, str) else text
         if self._encode is not None and isinstance(text, str):
             token_ids = list(self._encode(text))
-            if b"".join(self.tokens[i] for i in token_ids) == data:
+            known = [self.tokens[i] for i in token_ids if i < len(self.tokens)]
+            if len(known) == len(token_ids) and b"".join(known) == data:
                 return token_ids
         return self.longest(data) or []
 

@@ -176,6 +176,10 @@ class DiskTier:
                 return
         on_done([None] * len(keys))
 
+    def holds(self, key: str) -> bool:
+        # In this order: what is written is among the files before it leaves the queue.
+        return key in self._writings or key in self._stock
+
     def touch(self, keys: Iterable[str]) -> None:
         """These were used: they count as young. Noted on disk a few seconds later."""
         with self._news:

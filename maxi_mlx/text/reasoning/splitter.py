@@ -22,9 +22,11 @@ class ReasoningSplitter:
     White space around a thought and after it is dropped, as the templates that put it back expect.
     A tag in an odd place is dropped too, and what follows the last unclosed one is a thought.
 
-    ``calls_begin`` are tags of tool calls that end a thought the model forgot to close, where they
-    begin a line. With ``keeps_calls``, messages of channels that call a function are handed on as
-    content, header and end and all, for a tool-call reader to find.
+    ``calls_begin`` are tags of tool calls, in which no tag counts until one of ``calls_end``; they
+    also end a thought the model forgot to close, where they begin a line. With ``keeps_calls``,
+    messages of channels that call a function are handed on as content, header and end and all, for
+    a tool-call reader to find. ``has_form``: a grammar holds the answer to a thought at its start,
+    if any, and to what follows, where nothing is a tag.
     """
 
     def __init__(
@@ -33,11 +35,15 @@ class ReasoningSplitter:
         *,
         starts_open: bool = False,
         calls_begin: tuple[str, ...] = (),
+        calls_end: tuple[str, ...] = (),
         keeps_calls: bool = False,
+        has_form: bool = False,
     ) -> None:
         self._format = format
         self._keeps_calls = keeps_calls
-        self._calls = {f"\n{tag}": tag for tag in calls_begin}
+        self._has_form = has_form
+        self._calls_begin = calls_begin
+        self._calls_end = Tags(calls_end)
         self.in_thought = starts_open
         self.num_reasoning_tokens = 0
         self._source = Source()
@@ -48,6 +54,7 @@ class ReasoningSplitter:
         self._num_fed = 0
         self._num_read = 0
         self._token_starts: deque[int] = deque()  # of tokens that are not sorted yet
+        self._sorted: list[bool] = []
 
     @property
     def num_held(self) -> int:
@@ -65,10 +72,14 @@ class ReasoningSplitter:
         """The answer has ended; returns what was held back."""
         self._driver.finish(is_cut=is_cut)
         self._gate.finish()
-        if self.in_thought:
-            self.num_reasoning_tokens += len(self._token_starts)
-        self._token_starts.clear()
+        self._sort(len(self._token_starts), is_thought=self.in_thought)
         return self._taken()
+
+    def take_sorted(self) -> list[bool]:
+        """Of the tokens that were told apart since the last time, in their order: whether each is
+        of a thought, or of its tags."""
+        found, self._sorted = self._sorted, []
+        return found
 
     def _taken(self) -> list[Piece]:
         pieces = self._pieces[:]
@@ -78,9 +89,12 @@ class ReasoningSplitter:
     # -- one pair of tags ---------------------------------------------------------------------
 
     def _tagged(self) -> Reading[None]:
-        format = self._format
-        inside = Tags((format.begin, format.end, *format.dropped, *self._calls))
-        outside = Tags((format.begin, format.end, *format.dropped))
+        if self._has_form:
+            yield from self._thought_and_form()
+            return
+        format, calls = self._format, {f"\n{tag}": tag for tag in self._calls_begin}
+        inside = Tags((format.begin, format.end, *format.dropped, *calls))
+        outside = Tags((format.begin, format.end, *format.dropped, *self._calls_begin))
         while True:
             if self.in_thought:
                 tag = yield from self._source.pass_until(inside, self._think)
@@ -88,19 +102,44 @@ class ReasoningSplitter:
                 tag = yield from self._source.pass_until(outside, self._say)
             if not tag:
                 return
-            was_thought, is_begin = self.in_thought, tag == format.begin
-            self._count(len(tag), is_thought=was_thought or is_begin)
-            if is_begin:
-                self.in_thought = True
-                self._gate.begin_thought()
-            elif tag == format.end:
-                self.in_thought = False
-                if was_thought or not self._gate.has_said:
-                    self._gate.end_thought()
-            elif tag in self._calls:
+            if tag in calls:
+                self._count(1, is_thought=True)
                 self.in_thought = False
                 self._gate.end_thought()
-                self._gate.say(self._calls[tag])
+                tag = calls[tag]
+            if tag in self._calls_begin:
+                yield from self._call(tag)
+            else:
+                self._turn(tag)
+
+    def _turn(self, tag: str) -> None:
+        """Into a thought, or out of it."""
+        was_thought, is_begin = self.in_thought, tag == self._format.begin
+        self._count(len(tag), is_thought=was_thought or is_begin)
+        if is_begin:
+            self.in_thought = True
+            self._gate.begin_thought()
+        elif tag == self._format.end:
+            self.in_thought = False
+            if was_thought or not self._gate.has_said:
+                self._gate.end_thought()
+
+    def _call(self, tag: str) -> Reading[None]:
+        """A call may well speak of tags."""
+        self._say(tag)
+        end = yield from self._source.pass_until(self._calls_end, self._say)
+        self._say(end)
+
+    def _thought_and_form(self) -> Reading[None]:
+        format, source = self._format, self._source
+        if not self.in_thought and (yield from source.expect(format.begin)):
+            self._turn(format.begin)
+        if self.in_thought:
+            tag = yield from source.pass_until(Tags((format.end,)), self._think)
+            if not tag:
+                return
+            self._turn(tag)
+        yield from source.pass_until(Tags(()), self._say)
 
     # -- messages with headers ----------------------------------------------------------------
 
@@ -111,7 +150,8 @@ class ReasoningSplitter:
         while True:
             is_call = bool(tag) and (yield from self._header(channels, tag))
             write = self._think if self.in_thought else self._say
-            tag = yield from self._source.pass_until(ends, write)
+            is_form = self._has_form and not (self.in_thought or is_call)
+            tag = yield from self._source.pass_until(Tags(()) if is_form else ends, write)
             if not tag:
                 return
             self._count(len(tag), is_thought=self.in_thought)
@@ -167,9 +207,18 @@ class ReasoningSplitter:
     def _count(self, num_characters: int, *, is_thought: bool) -> None:
         """Sorts the tokens that begin among the next characters."""
         self._num_read += num_characters
-        while self._token_starts and self._token_starts[0] < self._num_read:
+        num_tokens = 0
+        while num_tokens < len(self._token_starts) and (
+            self._token_starts[num_tokens] < self._num_read
+        ):
+            num_tokens += 1
+        self._sort(num_tokens, is_thought=is_thought)
+
+    def _sort(self, num_tokens: int, *, is_thought: bool) -> None:
+        for _ in range(num_tokens):
             self._token_starts.popleft()
-            self.num_reasoning_tokens += is_thought
+        self._sorted += [is_thought] * num_tokens
+        self.num_reasoning_tokens += num_tokens if is_thought else 0
 
 
 class _Gate:

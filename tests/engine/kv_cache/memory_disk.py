@@ -57,5 +57,8 @@ class MemoryDisk:
         self.num_read += len(keys)
         self.post(lambda: on_done([self.pieces[namespace].get(key) for key in keys]))
 
+    def holds(self, key: str) -> bool:
+        return any(key in pieces for pieces in self.pieces.values())
+
     def touch(self, keys: Sequence[str]) -> None:
         self.touched += keys

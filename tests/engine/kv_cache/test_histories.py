@@ -15,6 +15,7 @@ from maxi_mlx.kv_cache.store import PrefixStore
 from maxi_mlx.kv_cache.tree import Node
 from tests.engine.kv_cache.memory_disk import MemoryDisk
 from tests.engine.kv_cache.texts import MAKERS, Maker, cache_of, contents, read
+from tests.unit.kv_cache.recount import recount
 
 BUDGETS = {"none": 0, "tiny": 3000, "small": 9000, "ample": 1 << 30}
 
@@ -114,8 +115,9 @@ def check(model: ModelStore, store: PrefixStore) -> None:
     assert store.num_bytes == sum(node.num_bytes for node in nodes)
     assert store.num_bytes <= store.budget_bytes
     stats = model.stats()
+    told = (stats.num_pieces, stats.num_conversations, stats.num_tokens, stats.num_bytes)
+    assert (*told, stats.shared_bytes) == pytest.approx(recount(nodes), abs=1)
     assert stats.num_bytes == store.num_bytes
-    assert stats.num_pieces == sum(node.is_kept for node in nodes)
     seen = set()
     for node in nodes:
         check_node(node, seen)

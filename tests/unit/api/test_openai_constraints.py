@@ -21,8 +21,6 @@ from maxi_mlx.core.grammar import (
     json_by_schema,
 )
 
-pytestmark = pytest.mark.usefixtures("served")
-
 BOTH: dict[str, Any] = {"prompt": "p", "messages": [{"role": "user", "content": "hi"}]}
 ENDPOINTS = pytest.mark.parametrize("parse", [parse_chat, parse_completion])
 Parse = Callable[..., ChatCall | CompletionCall]

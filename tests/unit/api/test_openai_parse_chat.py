@@ -287,22 +287,11 @@ def test_a_mistake_is_named(fields: dict[str, Any], param: str, words: str) -> N
     assert words in error.message
 
 
-TOOL = {"type": "function", "function": {"name": "f"}}
 NOT_SERVED = [
-    ({"tools": [TOOL]}, "tools"),
-    ({"tools": [TOOL], "tool_choice": "auto"}, "tools"),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
-    ({"functions": [{"name": "f"}]}, "functions"),
     ({"function_call": {"name": "f"}}, "function_call"),
-    ({"response_format": {"type": "json_object"}}, "response_format"),
-    (
-        {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}},
-        "response_format.json_schema.schema",
-    ),
-    ({"grammar": "start: X"}, "grammar"),
-    ({"thinking_budget": 5}, "thinking_budget"),
-    ({"thinking": {"budget_tokens": 5}}, "thinking.budget_tokens"),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema"),
     ({"response_format": {"type": "yaml"}}, "response_format.type"),
     ({"response_format": {}}, "response_format.type"),
     ({"response_format": "text"}, "response_format"),

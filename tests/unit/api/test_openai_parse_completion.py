@@ -119,7 +119,7 @@ MISTAKES = [
     ({"echo": "yes"}, "echo", "must be true or false"),
     ({"max_tokens": 0}, "max_tokens", "must be at least 1"),
     ({"temperature": 3}, "temperature", "must be from 0 to 2"),
-    ({"response_format": {"type": "json_object"}}, "response_format", "not served"),
+    ({"response_format": {"type": "yaml"}}, "response_format.type", "yaml"),
 ]
 
 

@@ -11,8 +11,6 @@ from maxi_mlx.api.openai import parse_chat
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import ChatPrompt, GenerateRequest, Reasoning
 
-pytestmark = pytest.mark.usefixtures("served")
-
 
 def request_of(**fields: Any) -> GenerateRequest:
     body = {"messages": [{"role": "user", "content": "hi"}], **fields}

@@ -11,8 +11,6 @@ from maxi_mlx.api.openai import ChatCall, parse_chat
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import Tool, ToolChoice
 
-pytestmark = pytest.mark.usefixtures("served")
-
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"name": "get_weather", "description": "The weather.", "parameters": SCHEMA}
 WEATHER_TOOL = Tool(name="get_weather", description="The weather.", parameters=SCHEMA)

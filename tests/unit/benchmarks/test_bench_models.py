@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from measuring.chat_models import CHAT_CONFIGS, build_chat_model
 from measuring.models import TINY_CONFIG, build_tiny, endless_copy
 
 from tests.conftest import TinyModel
@@ -68,3 +69,27 @@ def test_tiny_llama(tiny_model: TinyModel, tmp_path: Path) -> None:
     answer = [r.token for r in stream_generate(loaded, tokenizer, "hello", max_tokens=200)]
     assert len(answer) == 200
     assert not set(answer) & set(range(4))  # no special token
+
+
+@pytest.mark.parametrize("kind", CHAT_CONFIGS)
+def test_a_chat_model_writes_what_its_text_is_read_as(
+    kind: str, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    model = build_chat_model(kind, tiny_model("llama"), tmp_path)
+    assert ends(model.folder) == {(3, "<|im_end|>")}  # its template's
+    prepare_device()
+    from mlx_lm import load
+    from mlx_lm.generate import stream_generate
+    from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache
+
+    loaded, tokenizer = load(str(model.folder))[:2]
+    responses = list(stream_generate(loaded, tokenizer, "hello there", max_tokens=200))
+    answer = [response.token for response in responses]
+    assert len(answer) == 200
+    text = tokenizer.decode(answer)
+    assert text.startswith(" ")
+    assert tokenizer.encode(text, add_special_tokens=False) == answer
+    cache = make_prompt_cache(loaded)
+    stream = stream_generate(loaded, tokenizer, "hello there", max_tokens=200, prompt_cache=cache)
+    assert len(list(stream)) == 200
+    assert not can_trim_prompt_cache(cache)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from measuring.chat import Turn
 from measuring.server import Running
+from measuring.stats import MemoryStats, PrefixStats, Stats
 from measuring.turns import take_turns
-from rows.bench import Bench
+from rows import look_up
+from rows.bench import Bench, FirstToken
 from rows.figure import Figure, Target, at_least, at_most, quotients
-from rows.memory import mixed_requests
+from rows.known_prefix import Pair, described
+from rows.memory import Growth, mixed_requests
+from rows.shared_bytes import shared_tokens
 from rows.sizes import sizes_for
 from rows.stall import Stall
+from rows.turns import new_tokens
+
+from tests.models.folder import prepare_device
 
 SERVER = Running(name="maxi-mlx", port=1, model="m", pid=1)
 
@@ -72,7 +80,7 @@ def test_a_whole_run_is_what_was_promised(is_tiny: bool) -> None:
     sizes = sizes_for(is_tiny=is_tiny, is_quick=False)
     assert sizes.num_runs >= 5
     promised = (sizes.num_streams, sizes.num_arrivals, sizes.long_prompt_tokens)
-    assert promised == (32, 16, 4000)
+    assert (*promised, sizes.known_tokens) == (32, 16, 4000, 2000)
     assert (sizes.num_requests, sizes.num_first_requests) == (500, 10)
 
 
@@ -96,3 +104,61 @@ def test_mixed_requests_are_of_all_kinds_and_the_same_each_time() -> None:
     for request in asked:
         assert ("messages" in request.body) == (request.path == "chat/completions")
         assert ("stream_options" in request.body) == request.body["stream"]
+
+
+def test_prompts_that_begin_alike() -> None:
+    bench = Bench(None, sizes_for(is_tiny=True, is_quick=True), Cutter())  # type: ignore[arg-type]
+    prompts = bench.prompts_alike(7, number=3, num_shared=30, num_own=12)
+    words = [prompt.split() for prompt in prompts]
+    assert [len(row) for row in words] == [42] * 3
+    assert words[0][:30] == words[1][:30] == words[2][:30]
+    assert len({row[30] for row in words}) == 3
+    assert bench.prompts(7, number=1, num_tokens=30) == [" ".join(words[0][:30])]
+
+
+def test_a_known_beginning_beside_a_cold_one() -> None:
+    pairs = [
+        Pair(cold=FirstToken(2.0, 2020, 0), known=FirstToken(known_s, 2021, 2001))
+        for known_s in (0.1, 0.2, 0.5)
+    ]
+    assert [pair.ratio for pair in pairs] == [0.05, 0.1, 0.25]
+    assert described(pairs) == "200 and 2000 ms; 2001 of 2021 cached"
+
+
+@pytest.mark.parametrize(
+    ("prompts", "number"),
+    [
+        ([[1, 2, 3, 4], [1, 2, 9, 4], [1, 2, 3, 4]], 2),
+        ([[1, 2], [1, 2, 3]], 2),
+        ([[1], [2]], 0),
+        ([[1, 2, 3]], 3),
+    ],
+)
+def test_what_all_prompts_begin_with(prompts: list[list[int]], number: int) -> None:
+    assert shared_tokens(prompts) == number
+
+
+def test_an_answer_is_not_new_in_the_next_prompt() -> None:
+    turns = [
+        Turn(text="", prompt_tokens=prompt, cached_tokens=0, completion_tokens=60)
+        for prompt in (100, 205, 300)
+    ]
+    assert new_tokens(turns) == 100 + 45 + 35
+
+
+def test_stored_prefixes_are_not_left_behind() -> None:
+    def stats(active_bytes: int, stored_bytes: int) -> Stats:
+        memory = MemoryStats(active_bytes=active_bytes, peak_bytes=9999)
+        return Stats(memory=memory, prefix_cache=PrefixStats(bytes=stored_bytes))
+
+    growth = Growth(first=stats(1100, 100), last=stats(2010, 1000), num_cancelled=0)
+    assert growth.ratio == 1.01
+
+
+def test_texts_are_looked_up_that_are_stored_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look_up, "NUM_TEXTS", 60)
+    monkeypatch.setattr(look_up, "NUM_TOKENS", 600)
+    prepare_device()
+    runs = look_up._measure(40, 2)
+    assert [len(run) for run in runs] == [look_up.NUM_LOOK_UPS] * 2
+    assert all(0 < ms < 1000 for run in runs for ms in run)

@@ -130,12 +130,25 @@ async def test_figures_are_read_once_they_rest(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("measuring.stats.PAUSE_S", 0.001)
-    moments = iter([(1, 50), (0, 90), (0, 100), (0, 100), (0, 999)])
+    busy, writing = [(1, 50, 7), (1, 50, 7)], [(0, 90, 7), (0, 90, 7), (0, 90, 3)]
+    moments = iter([*busy, *writing, (0, 90, 0), (0, 100, 0), (0, 100, 0), (0, 999, 0)])
 
     async def stats(request: web.Request) -> web.StreamResponse:
-        num_running, prefill_tokens = next(moments)
+        num_running, prefill_tokens, queued_bytes = next(moments)
         model = {"num_running": num_running, "prefill_tokens": prefill_tokens}
-        memory = {"active_bytes": 5, "cache_bytes": 6}
-        return web.json_response({"models": [model], "memory": memory, "kv_cache": {"bytes": 0}})
+        memory = {"active_bytes": 5, "cache_bytes": 6, "peak_bytes": 7}
+        prefix_cache = {"bytes": 1, "disk": {"queued_bytes": queued_bytes}}
+        figures = {"models": [model], "memory": memory, "prefix_cache": prefix_cache}
+        return web.json_response({**figures, "kv_cache": {"bytes": 0}})
 
     assert (await settled(await serve(stats))).prefill_tokens == 100
+
+
+async def test_figures_of_memory_alone(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("measuring.stats.PAUSE_S", 0.001)
+
+    async def stats(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"memory": {"active_bytes": 5, "peak_bytes": 7}})
+
+    figures = await settled(await serve(stats))
+    assert (figures.memory.peak_bytes, figures.prefill_tokens) == (7, 0)

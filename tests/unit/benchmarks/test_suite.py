@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -30,19 +31,28 @@ def test_flags_that_make_no_sense(
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.slow
-async def test_as_a_command(tiny_model: TinyModel, tmp_path: Path) -> None:
-    model = build_tiny(tiny_model("llama"), tmp_path / "model")
+async def run(*flags: str, home: Path) -> str:
+    """The suite's output."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, suite.__file__, "--quick", "--model", str(model.folder)),
-        *("--only", "own-cpu", "--only", "stall", "--only", "choices"),
-        *("--out", str(tmp_path / "out")),
+        *(sys.executable, suite.__file__, "--quick", *flags),
         stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "MAXI_MLX_HOME": str(home)},
     )
     output, _ = await process.communicate()
     assert process.returncode == 0
+    return output.decode()
+
+
+@pytest.mark.slow
+async def test_as_a_command(tiny_model: TinyModel, tmp_path: Path) -> None:
+    model = build_tiny(tiny_model("llama"), tmp_path / "model")
+    output = await run(
+        *("--model", str(model.folder), "--out", str(tmp_path / "out")),
+        *("--only", "own-cpu", "--only", "stall", "--only", "choices"),
+        home=tmp_path / "home",
+    )
     (folder,) = (tmp_path / "out").iterdir()
-    assert (folder / "suite.txt").read_text() == output.decode()
+    assert (folder / "suite.txt").read_text() == output
     document = json.loads((folder / "suite.json").read_text())
     assert [result["row"] for result in document["results"]] == ["own-cpu", "stall", "choices"]
     cpu, stall, choices = (result["figures"] for result in document["results"])
@@ -52,3 +62,32 @@ async def test_as_a_command(tiny_model: TinyModel, tmp_path: Path) -> None:
     speeds = document["results"][0]["raw"]["speeds"]
     num_tokens = {speed["num_tokens"] for rounds in speeds.values() for speed in rounds}
     assert num_tokens == {32 * 24}  # all wrote as much
+
+
+@pytest.mark.slow
+async def test_rows_of_the_prompt_cache(tiny_model: TinyModel, tmp_path: Path) -> None:
+    model = build_tiny(tiny_model("llama"), tmp_path / "model")
+    rows = ("ttft-restart", "shared-bytes", "decode-full-store", "peak-memory", "turns")
+    await run(
+        *("--model", str(model.folder), "--out", str(tmp_path / "out")),
+        *(word for row in rows for word in ("--only", row)),
+        home=tmp_path / "home",
+    )
+    (folder,) = (tmp_path / "out").iterdir()
+    results = {
+        result["row"]: result
+        for result in json.loads((folder / "suite.json").read_text())["results"]
+    }
+    assert set(results) == set(rows)
+    restart = results["ttft-restart"]["raw"]["pairs"]
+    assert [pair["cold"]["cached_tokens"] for pair in restart] == [0, 0]
+    assert all(1990 < pair["known"]["cached_tokens"] < 2020 for pair in restart)
+    shared, grown, theirs = (figure["median"] for figure in results["shared-bytes"]["figures"])
+    assert 0.9 < shared < 1.15
+    assert grown < theirs
+    assert results["decode-full-store"]["figures"][0]["median"] > 0.1
+    assert all(figure["median"] > 0.1 for figure in results["peak-memory"]["figures"])
+    turns = [figure["median"] for figure in results["turns"]["figures"] if figure["target"]]
+    assert len(turns) == 3
+    assert all(0.9 < ratio < 1.3 for ratio in turns)
+    assert not (tmp_path / "home").exists()  # no server used its owner's prompt cache

@@ -7,7 +7,7 @@ import pytest
 from maxi_mlx.kv_cache.counts import Counts, HitRate
 from maxi_mlx.kv_cache.heads import parents_first
 from maxi_mlx.kv_cache.pieces import PieceHead, encode_tokens, piece_key, root_key
-from maxi_mlx.kv_cache.tally import tally
+from maxi_mlx.kv_cache.tally import Tally
 from maxi_mlx.kv_cache.tree import Node, link, new_block, new_checkpoint
 from maxi_mlx.kv_cache.worth import MAX_CHECKPOINTS, Worth, compute_tokens, thin, weigh
 
@@ -128,27 +128,39 @@ def test_a_checkpoint_weighs_what_leaves_with_it() -> None:
 
 
 def test_a_tally_counts_what_is_shared() -> None:
-    root = new_root()
+    root, tally = new_root(), Tally()
     first = kept_block(root, 0, list(range(10)), num_bytes=100)
+    tally.add(first)
     second = kept_block(first, 10, list(range(10)), num_bytes=100)
+    tally.add(second)
+    assert (tally.num_conversations, tally.shared_bytes) == (1, 0)
     aside = kept_block(first, 4, [99] * 5, num_bytes=50)
+    tally.add(aside)
     checkpoint = new_checkpoint(first, 4)
     checkpoint.arrays, checkpoint.num_bytes = {}, 7
     link(checkpoint)
-    gone = new_block(second, 20, encode_tokens([1]))
-    link(gone)
-    found = tally([first, second, aside, checkpoint, gone])
-    assert (found.num_pieces, found.num_conversations, found.num_tokens) == (4, 2, 25)
-    assert found.num_bytes == 257
-    # The first text has 200 bytes and the checkpoint, the second four tokens, five, and it too.
-    assert found.unshared_bytes == 200 + 7 + 40 + 50 + 7
+    tally.add(checkpoint)
+    assert (tally.num_pieces, tally.num_conversations, tally.num_tokens) == (4, 2, 25)
+    assert tally.num_bytes == 257
+    # What the second text has of the first: four tokens, and the checkpoint.
+    assert tally.shared_bytes == 40 + 7
+    for node in (checkpoint, second):
+        tally.remove(node)
+        node.arrays, node.num_kept, node.num_bytes = None, 0, 0
+    # The first text ends where it did before.
+    assert (tally.num_conversations, tally.shared_bytes) == (2, 40)
+    with tally.changing(first):
+        first.num_kept, first.num_bytes = 5, 50
+    assert (tally.num_conversations, tally.num_bytes, tally.shared_bytes) == (2, 100, 40)
 
 
 def test_a_text_that_ends_where_others_branched_off_counts() -> None:
+    tally = Tally()
     first = kept_block(new_root(), 0, list(range(10)))
-    other = kept_block(first, 4, [99])
-    assert tally([first, other]).num_conversations == 2
-    assert tally([first, other]).unshared_bytes == 10 + 4 + 1
+    tally.add(first)
+    tally.add(kept_block(first, 4, [99]))
+    assert tally.num_conversations == 2
+    assert tally.shared_bytes == 4
 
 
 def test_the_hit_rate_is_of_an_hour() -> None:

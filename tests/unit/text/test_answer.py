@@ -135,14 +135,29 @@ def test_stop_strings_are_looked_for_in_what_is_said(
     assert machine.stop_string == stop
 
 
-def test_every_token_rides_once_and_in_order() -> None:
+def riding(events: list[AnswerEvent], kind: type) -> bytes:
+    """The bytes of the tokens that ride on a kind of event, joined."""
+    return b"".join(
+        token.data for event in events if isinstance(event, kind) for token in event.tokens
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "thought"),
+    [
+        ("<think>ab</think>\n\ncé <", "\n\ncé <", "ab"),
+        (f"c <tool_call>{CALL}</tool_call>\nd", "c\nd", ""),
+        (f"<tool_call>{CALL}</tool_call>", "", ""),
+        (f"<think>a</think>b<tool_call>{CALL}", "b", "a"),
+        ("a<tool_call>no call</tool_call>b", "ano callb", ""),
+        ("é", "é", ""),
+    ],
+)
+def test_tokens_ride_on_what_they_say(text: str, content: str, thought: str) -> None:
+    """Special tokens have no bytes to show."""
     machine = answer(format=THINK, syntax=syntaxes.JSON_TOOLS)
-    ids = token_ids(f"<think>ab</think>\n\ncé <tool_call>{CALL}</tool_call>\nd <")
-    events = run(machine, ids, with_logprobs=True)
-    tokens = [
-        token.token_id
-        for event in events
-        if isinstance(event, TextDelta | ReasoningDelta)
-        for token in event.tokens
-    ]
-    assert tokens == list(range(len(ids)))
+    events = run(machine, token_ids(text), with_logprobs=True)
+    assert riding(events, TextDelta).decode() == content
+    assert riding(events, ReasoningDelta).decode() == thought
+    numbers = [t.token_id for e in events if isinstance(e, TextDelta) for t in e.tokens]
+    assert numbers == sorted(set(numbers))

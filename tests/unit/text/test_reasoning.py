@@ -194,38 +194,42 @@ def test_tokens_of_a_thought_are_counted(tokens: list[str], starts_open: bool, c
     assert splitter.num_reasoning_tokens == count
 
 
-BEGIN, END = 1, 2
-
-
 @pytest.mark.parametrize(
-    ("budget", "begin", "end", "tokens", "used_up_after"),
+    ("budget", "tokens", "used_up_after"),
     [
-        (5, [BEGIN], [END], [BEGIN, 7, 7, 7, 7], 4),  # 4 tokens, and room for the end
-        (2, [BEGIN], [END], [7, 7, 7, BEGIN], 4),
-        (9, [BEGIN], [END], [BEGIN, 7, END, 7, 7, 7, 7, 7, 7, 7], None),
-        (6, [BEGIN, 3], [END, 3], [BEGIN, 3, 7, 7, 7], 4),
-        (6, [BEGIN, 3], [END, 3], [BEGIN, 7, 3, 7, 7, 7], None),
+        (5, ["<think>", "a", "a", "a", "a"], 4),  # 4 tokens, and room for the end
+        (2, ["a", "a", "a", "<think>"], 4),
+        (9, ["<think>", "a", "</think>", *"aaaaaaa"], None),
+        (6, ["x<th", "ink>", "a", "a", "a", "a"], 5),
+        (6, ["<think", ".", ">", *"aaaaaaaa"], None),
+        (9, ["<think>\n", "a", "b.</", "think>\n\n", *"aaaaaaaa"], None),
+        (4, ["</think>", "<think>", "", "a", "a"], 4),
+        (3, [*"<think>", "a"], 7),
     ],
+    ids=str,
 )
-def test_budget(
-    budget: int, begin: list[int], end: list[int], tokens: list[int], used_up_after: int | None
-) -> None:
-    machine = ThinkingBudget(budget, begin=begin, end=end)
-    used_up = [i for i, token in enumerate(tokens, 1) if machine.feed(token)]
+def test_budget(budget: int, tokens: list[str], used_up_after: int | None) -> None:
+    machine = ThinkingBudget(budget, begin=b"<think>", end=b"</think>", num_end_tokens=1)
+    used_up = [i for i, token in enumerate(tokens, 1) if machine.feed(token.encode())]
     assert (used_up[0] if used_up else None) == used_up_after
 
 
 def test_no_budget_at_all() -> None:
-    assert ThinkingBudget(0, begin=[BEGIN], end=[END], starts_open=True).is_used_up
-    machine = ThinkingBudget(0, begin=[BEGIN], end=[END])
+    def budget(**more: bool) -> ThinkingBudget:
+        return ThinkingBudget(0, begin=b"<think>", end=b"</think>", num_end_tokens=1, **more)
+
+    assert budget(starts_open=True).is_used_up
+    machine = budget()
     assert not machine.is_used_up
-    assert [machine.feed(token) for token in (7, BEGIN, 7, END, 7)] == [
-        False,
-        True,
-        True,
-        False,
-        False,
-    ]
+    tokens = (b"a", b"<think>", b"a", b"</think>", b"a")
+    assert [machine.feed(token) for token in tokens] == [False, True, True, False, False]
+
+
+def test_a_thought_that_was_closed_is_over_though_its_tag_was_not_seen() -> None:
+    machine = ThinkingBudget(1, begin=b"(", end=b")", num_end_tokens=1, starts_open=True)
+    assert machine.is_used_up
+    machine.end()
+    assert not machine.is_used_up
 
 
 @pytest.mark.parametrize("format", ALL, ids=lambda format: format.name)

@@ -1,0 +1,118 @@
+"""Which model a request means: by a name, or by none, among those that can do what it asks.
+
+Lives on the event loop; the catalog reads files, so it is asked on another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from maxi_mlx.catalog.catalog import Catalog
+from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
+from maxi_mlx.core.models import ABILITIES, ModelEntry, ModelKind
+from maxi_mlx.core.settings import Settings
+from maxi_mlx.engine.model_pool import ModelPool
+
+Kinds = Sequence[ModelKind]
+
+WRITERS: Kinds = ("language", "vision")
+EMBEDDERS: Kinds = ("embedding",)
+SCORERS: Kinds = ("reranker", "embedding")
+
+_ANY_MODEL = ("", "default")
+_KIND_NAMES: Mapping[ModelKind, str] = {
+    "language": "a language model",
+    "vision": "a vision and language model",
+    "embedding": "an embedding model",
+    "reranker": "a reranker",
+    "speech": "a speech model",
+    "unknown": "a model of a kind that isn't known here",
+}
+_PATHS: Mapping[str, str] = {
+    "chat": "/v1/chat/completions",
+    "completions": "/v1/completions",
+    "embeddings": "/v1/embeddings",
+    "rerank": "/v1/rerank",
+    "score": "/v1/score",
+    "transcriptions": "/v1/audio/transcriptions",
+    "translations": "/v1/audio/translations",
+}
+
+
+class ModelNames:
+    """Reads the catalog and the pool; changes neither."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, pool: ModelPool) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._pool = pool
+
+    async def resolve(self, name: str, kinds: Kinds) -> ModelEntry:
+        """The model that a request means; ``""`` and ``default`` mean the one in use, of the kinds
+        that can do what is asked."""
+        if name.strip().lower() in _ANY_MODEL:
+            entry = await self._any_model(kinds)
+        else:
+            entry = await self._named(name, kinds)
+        if entry.problem is not None:
+            raise InvalidRequest(f"{entry.id} can't be served: {entry.problem}", param="model")
+        if entry.kind not in kinds:
+            paths = ", ".join(_PATHS[ability] for ability in ABILITIES.get(entry.kind, ()))
+            raise InvalidRequest(
+                f"{entry.id} is {_KIND_NAMES[entry.kind]}, which can't do this. It is for "
+                f"{paths or 'no endpoint here'}.",
+                param="model",
+            )
+        return entry
+
+    async def find(self, name: str) -> ModelEntry:
+        """The model of that name, whatever it can do."""
+        return await asyncio.to_thread(self._catalog.find, name)
+
+    async def _named(self, name: str, kinds: Kinds) -> ModelEntry:
+        try:
+            return await self.find(name)
+        except ModelNotFound:
+            fallback = await self._setting(self._settings.fallback_model, kinds)
+            if fallback is None:
+                raise
+            return fallback
+
+    async def _setting(self, name: str | None, kinds: Kinds) -> ModelEntry | None:
+        """The model that the owner named for such requests. One that can't be served counts: the
+        owner is to hear of it."""
+        if name is None:
+            return None
+        entry = await self.find(name)
+        return entry if entry.kind in kinds or entry.problem is not None else None
+
+    async def _any_model(self, kinds: Kinds) -> ModelEntry:
+        named = await self._setting(self._settings.model, kinds)
+        if named is not None:
+            return named
+        used = [slot for slot in self._pool.slots if slot.is_ready and slot.entry.kind in kinds]
+        if used:
+            return max(used, key=lambda slot: slot.used_at_s).entry
+        fallback = await self._setting(self._settings.fallback_model, kinds)
+        if fallback is not None:
+            return fallback
+        entries = await asyncio.to_thread(self._catalog.entries)
+        servable = [entry for entry in entries if entry.problem is None and entry.kind in kinds]
+        if len(servable) == 1:
+            return servable[0]
+        raise ModelNotFound(
+            "The request names no model ('default' means the one in use, and none is loaded yet). "
+            + _advice(servable, kinds),
+            param="model",
+        )
+
+
+def _advice(servable: Sequence[ModelEntry], kinds: Kinds) -> str:
+    if servable:
+        names = ", ".join(entry.id for entry in servable[:5])
+        return f"Name one in the field model, such as {names}, or start the server with --model."
+    if kinds == WRITERS:
+        return "There is none on this machine: get one with `maxi-mlx pull smollm2`."
+    wanted = " or ".join(_KIND_NAMES[kind] for kind in kinds)
+    return f"There is no model for this on the machine: it takes {wanted}."

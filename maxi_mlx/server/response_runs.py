@@ -1,0 +1,63 @@
+"""The responses that are being made: by whom they can be fetched, cancelled and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from maxi_mlx.api.responses import RawItem, Response, ResponseCall
+from maxi_mlx.core.errors import InvalidRequest
+from maxi_mlx.server.feed import EventFeed
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ResponseRun:
+    """One response in the making. ``history`` is what was said before its own input."""
+
+    call: ResponseCall
+    response: Response
+    history: Sequence[RawItem]
+    feed: EventFeed
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def cancel(self) -> None:
+        """Ends generation, and waits until the response says so."""
+        self.response.cancel()
+        self.feed.end(InvalidRequest("The response was cancelled.", code="cancelled"))
+        await self.ended.wait()
+
+
+class ResponseRuns:
+    """Lives on the event loop; owns the tasks of those that nobody waits for."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, ResponseRun] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def get(self, id: str) -> ResponseRun | None:
+        return self._by_id.get(id)
+
+    @contextmanager
+    def one(self, run: ResponseRun) -> Iterator[None]:
+        self._by_id[run.response.id] = run
+        try:
+            yield
+        finally:
+            del self._by_id[run.response.id]
+            run.ended.set()
+
+    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Does it in the background, to its end."""
+
+        async def do() -> None:
+            await work()
+
+        task = asyncio.create_task(do())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Waits for what runs; who ends it is whoever ends the feeds."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,217 @@
+"""POST /v1/responses: a body in, a response out, whole, as a stream, or in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
+
+from aiohttp import web
+
+from maxi_mlx.api import openai, responses
+from maxi_mlx.api.responses import AskedResponse, RawItem, Response, ResponseCall
+from maxi_mlx.core.errors import ContextTooLong, InvalidRequest
+from maxi_mlx.core.events import Failed
+from maxi_mlx.core.request import GenerateRequest
+from maxi_mlx.engine.engine import Engine
+from maxi_mlx.server.body import read_body
+from maxi_mlx.server.feed import EventFeed
+from maxi_mlx.server.generation import LARGE_BODY_BYTES
+from maxi_mlx.server.keys import ENGINE, FEEDS, RECORD, RESPONSE_RUNS, RESPONSE_STORE
+from maxi_mlx.server.record import RequestRecord
+from maxi_mlx.server.response_file import KeptResponse
+from maxi_mlx.server.response_runs import ResponseRun
+from maxi_mlx.server.response_store import ResponseStore
+from maxi_mlx.server.stream import send_stream
+
+# What is left of the context for an answer, where old turns have to go for it.
+LEAST_ROOM_TOKENS = 512
+MOST_ROOM_SHARE = 4
+
+Result = TypeVar("Result")
+
+
+async def create_response(request: web.Request) -> web.StreamResponse:
+    call, history = await read_call(request)
+    record = request[RECORD]
+    engine = request.app[ENGINE]
+    asked = await _fitting(call, engine)
+    response = Response(
+        call,
+        id="resp_" + record.id.removeprefix("req-"),
+        created=int(time.time()),
+        model=asked.model,
+    )
+    if call.in_background:
+        # Its own record: this request's ends with this answer.
+        own = RequestRecord(method=record.method, path=record.path, id=record.id)
+        feed = _feed(request.app, asked, own)
+        run = ResponseRun(call=call, response=response, history=history, feed=feed)
+        begun = asyncio.Event()
+        request.app[RESPONSE_RUNS].start(partial(_in_background, request.app, run, begun))
+        await begun.wait()
+        return _json(response.body())
+    async with _feed(request.app, asked, record) as feed:
+        run = ResponseRun(call=call, response=response, history=history, feed=feed)
+        with request.app[RESPONSE_RUNS].one(run), _naming_input():
+            if not call.stream:
+                await _read(run)
+                await _keep(request.app, run)
+                return _json(response.body())
+            return await send_stream(
+                request,
+                feed,
+                writer=partial(responses.ResponseStream, response),
+                keep_alive=openai.KEEP_ALIVE,
+                before_end=partial(_keep, request.app, run),
+            )
+
+
+async def count_input_tokens(request: web.Request) -> web.Response:
+    call, _ = await read_call(request)
+    with _naming_input():
+        num_tokens = await request.app[ENGINE].count_tokens(call.request)
+    request[RECORD].prompt_tokens = num_tokens
+    return _json(responses.input_tokens_body(num_tokens))
+
+
+async def read_call(request: web.Request) -> tuple[ResponseCall, Sequence[RawItem]]:
+    """What a body asks for, and what was said before its own input."""
+    record, store = request[RECORD], request.app[RESPONSE_STORE]
+    record.protocol = "responses"
+    body = await read_body(request)
+    is_large = len(body) >= LARGE_BODY_BYTES
+    asked = await _done(partial(responses.read_response, body), on_thread=is_large)
+    record.model = asked.fields.model or None
+    history = await _history(asked, store)
+    parse = partial(
+        responses.parse_response,
+        asked,
+        request_id=record.id,
+        history=history,
+        referenced=await _referenced(asked, store),
+        can_store=store.is_on,
+    )
+    return await _done(parse, on_thread=is_large or len(history) > 1000), history
+
+
+async def _done(work: Callable[[], Result], *, on_thread: bool) -> Result:
+    """A body of many megabytes takes a second, in which others' text would stand still."""
+    return await asyncio.to_thread(work) if on_thread else work()
+
+
+# -- what a request goes on from -----------------------------------------------------------------
+
+
+async def _history(asked: AskedResponse, store: ResponseStore) -> Sequence[RawItem]:
+    previous_id = asked.previous_id
+    if previous_id is None:
+        return ()
+    chain = await store.chain(previous_id)
+    if chain is None:
+        why = (
+            "it was never kept, or it or one before it is too old or was deleted"
+            if store.is_on
+            else "this server keeps no responses (--no-store)"
+        )
+        raise InvalidRequest(
+            f"The previous response {previous_id[:80]!r} was not found: {why}. Send the whole "
+            "conversation as 'input'.",
+            param="previous_response_id",
+            code="previous_response_not_found",
+        )
+    return [item for response in chain for item in response.items]
+
+
+async def _referenced(asked: AskedResponse, store: ResponseStore) -> dict[str, RawItem]:
+    ids = asked.references
+    found = dict(await store.items(ids))
+    for id in ids:
+        if id not in found:
+            raise InvalidRequest(
+                f"'input' refers to the item {id[:80]!r}, which is not kept here. Send the item "
+                "itself.",
+                param="input",
+                code="item_not_found",
+            )
+    return found
+
+
+async def _fitting(call: ResponseCall, engine: Engine) -> GenerateRequest:
+    """The request, without its oldest turns where it asks for that and the context is too short."""
+    request = call.request
+    most = responses.num_droppable(request) if call.truncates else 0
+    context_tokens = await engine.context_length(request.model) if most else None
+    if not most or context_tokens is None:
+        return request
+    room = min(request.max_tokens or LEAST_ROOM_TOKENS, context_tokens // MOST_ROOM_SHARE)
+
+    async def fits(num_dropped: int) -> bool:
+        try:
+            shorter = responses.without_turns(request, num_dropped)
+            return await engine.count_tokens(shorter) + room <= context_tokens
+        except ContextTooLong:
+            return False
+
+    if await fits(0):
+        return request
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if await fits(middle) else (middle + 1, high)
+    return responses.without_turns(request, low)
+
+
+# -- the answer ----------------------------------------------------------------------------------
+
+
+def _feed(app: web.Application, asked: GenerateRequest, record: RequestRecord) -> EventFeed:
+    events = app[ENGINE].generate(asked)
+    return EventFeed(events, asked_model=asked.model, record=record, among=app[FEEDS])
+
+
+async def _read(run: ResponseRun, *, keeps_failure: bool = False) -> None:
+    """All events. Raises the error of a response that failed, unless it is one of its states."""
+    while not run.feed.has_ended:
+        for event in await run.feed.take():
+            is_failure = isinstance(event, Failed) and not run.response.is_cancelled
+            if isinstance(event, Failed) and is_failure and not keeps_failure:
+                raise event.error
+            run.response.observe(event)
+
+
+async def _in_background(app: web.Application, run: ResponseRun, begun: asyncio.Event) -> None:
+    async with run.feed:
+        with app[RESPONSE_RUNS].one(run):
+            begun.set()
+            await _read(run, keeps_failure=True)
+            await _keep(app, run)
+
+
+async def _keep(app: web.Application, run: ResponseRun) -> None:
+    if run.call.stores and run.response.has_ended:
+        kept = KeptResponse(
+            id=run.response.id,
+            previous_id=run.call.previous_id,
+            body=run.response.snapshot(),
+            input_items=run.call.input_items,
+        )
+        await app[RESPONSE_STORE].save(kept)
+
+
+@contextmanager
+def _naming_input() -> Iterator[None]:
+    """The engine calls a conversation by chat's name for it."""
+    try:
+        yield
+    except InvalidRequest as error:
+        if error.param == "messages":
+            error.param = "input"
+        raise
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")
