@@ -88,6 +88,8 @@ def classify(
     longest = context_length(
         config, {} if isinstance(tokenizer_config, BrokenFile) else tokenizer_config
     )
+    if found.kind == "speech":
+        longest = None  # it hears half a minute at a time, of sound without an end
     if found.kind in ("embedding", "reranker"):
         longest = most_tokens(config, longest)
     if embedding is not None and embedding.max_tokens is not None:

@@ -53,8 +53,8 @@ def problem_of(found: Findings) -> str | None:
         return _unfinished(gap, num_partial=found.num_partial)
     if found.kind in ("embedding", "reranker"):
         return _code_problem(found) or _vector_problem(found) or _tokenizer_problem(found)
-    if found.kind in _KIND_NAMES:
-        return f"{_KIND_NAMES[found.kind]}: this version serves language models only"
+    if found.kind == "speech":
+        return _speech_problem(found)
     return _code_problem(found) or _model_problem(found) or _tokenizer_problem(found)
 
 
@@ -116,6 +116,14 @@ def _why_no_weights(found: Findings) -> str | None:
     return "no weights: model*.safetensors is missing"
 
 
+def _speech_problem(found: Findings) -> str | None:
+    config = found.config
+    if found.model_type == "whisper" or {"n_mels", "n_audio_state"} <= config.keys():
+        return None
+    what = printable(found.model_type or " ".join(found.architectures) or "an unknown type")
+    return f"a speech model ({what}): of these, only Whisper models are served"
+
+
 def _vector_problem(found: Findings) -> str | None:
     """What keeps an embedding model or a reranker from being computed as it was made."""
     what = _KIND_NAMES[found.kind]
@@ -138,8 +146,10 @@ def _vector_problem(found: Findings) -> str | None:
 
 
 def _encoder_problem(config: Mapping[str, Any]) -> str | None:
+    is_gemma = config.get("model_type") == "gemma3_text"
     for key, served in (
         ("hidden_act", "gelu"),
+        ("hidden_activation", "gelu_pytorch_tanh" if is_gemma else "gelu"),
         ("position_embedding_type", "absolute"),
     ):
         value = config.get(key)

@@ -88,6 +88,7 @@ PARAMETERS = (
         kinds.number("of seconds, 0 or more", lambda value: value >= 0),
     ),
     Parameter("max_body_bytes", "max_body_size", kinds.size()),
+    Parameter("max_audio_bytes", "max_audio_size", kinds.size()),
 )
 
 _SHARE = kinds.number("between 0 and 1", lambda value: 0 < value < 1)

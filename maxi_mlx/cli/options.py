@@ -71,6 +71,7 @@ _HELP: dict[str, tuple[str | None, str]] = {
     "log_format": ("text|json", "Log for people, or one JSON object a line (text)."),
     "drain_timeout": ("SECONDS", "How long running answers may go on after Ctrl-C (30)."),
     "max_body_size": ("SIZE", "Refuse requests larger than this (256MB)."),
+    "max_audio_size": ("SIZE", "Refuse recordings larger than this (200MB)."),
 }
 
 

@@ -106,4 +106,5 @@ class Settings:
     log_format: LogFormat = "text"
     drain_timeout_s: float = 30.0
     max_body_bytes: int = 256 * 1024 * 1024
+    max_audio_bytes: int = 200 * 1024 * 1024  # of a recording that is sent to be written down
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -64,6 +64,9 @@ def _with_tools(
 ) -> AnswerForm:
     choice, asked = request.tool_choice, request.constraint
     tools = [tool for tool in request.tools if not choice.names or tool.name in choice.names]
+    param = _held_by(request)
+    if choice.mode != "required" and asked is None and param is None:
+        return AnswerForm()
     is_parallel = request.parallel_tool_calls
     calls = required_calls(syntax.grammar_parts(tools, is_parallel=is_parallel))
     marked = _calls_anywhere(tools, syntax, is_parallel=is_parallel)
@@ -76,9 +79,7 @@ def _with_tools(
             node = InOrder((Syntax(_said_header(reasoning)), node))
         constraint = replace(asked, node=OneOf((calls, node)))
         return AnswerForm(constraint=constraint, only_tagged=marked is not None)
-    param = _held_by(request)
-    if param is None:
-        return AnswerForm()
+    assert param is not None
     if marked is None:
         raise InvalidRequest(
             f"'{param}' can't be enforced beside free text: the calls of this model don't begin "
@@ -99,9 +100,12 @@ def _held_by(request: GenerateRequest) -> str | None:
 
 def _calls_anywhere(tools: Sequence[Tool], syntax: ToolSyntax, *, is_parallel: bool) -> Node | None:
     """Free text in which every call is one of the tools', those that aren't strict with whatever
-    arguments; None where calls don't begin with a tag."""
-    free = [tool if tool.strict else replace(tool, parameters=_ANY_ARGUMENTS) for tool in tools]
-    shape = syntax.grammar_parts(free, is_parallel=is_parallel)
+    arguments, where that can be written; None where calls don't begin with a tag."""
+    if syntax.writes_json:
+        tools = [
+            tool if tool.strict else replace(tool, parameters=_ANY_ARGUMENTS) for tool in tools
+        ]
+    shape = syntax.grammar_parts(tools, is_parallel=is_parallel)
     begin = syntax.group_begin or next(iter(syntax.begin_tags), "")
     return calls_in_text(shape, begin) if begin else None
 

@@ -25,14 +25,17 @@ from maxi_mlx.core.events import Event, Started, TextDelta
 from maxi_mlx.core.models import ABILITIES, ModelEntry
 from maxi_mlx.core.request import GenerateRequest, TextPrompt
 from maxi_mlx.core.settings import Settings
+from maxi_mlx.core.transcription import TranscriptionEvent, TranscriptionRequest
 from maxi_mlx.engine.admission import check_memory, make_jobs
 from maxi_mlx.engine.device_thread import DeviceThread
 from maxi_mlx.engine.generation import Generation
 from maxi_mlx.engine.language_loading import LanguageHandle, load_language
 from maxi_mlx.engine.mailbox import Mailbox
 from maxi_mlx.engine.model_pool import Handle, ModelPool
-from maxi_mlx.engine.naming import EMBEDDERS, SCORERS, WRITERS, Kinds, ModelNames
+from maxi_mlx.engine.naming import EMBEDDERS, LISTENERS, SCORERS, WRITERS, Kinds, ModelNames
 from maxi_mlx.engine.row import PromptJob
+from maxi_mlx.engine.speech.loading import SpeechHandle, import_speech_packages, load_speech
+from maxi_mlx.engine.speech.transcription import transcribe
 from maxi_mlx.engine.status import EngineState, EngineStatus, LoadedModel
 from maxi_mlx.engine.vectors.loading import (
     VectorHandle,
@@ -59,6 +62,8 @@ class Engine:
         self._load_language = partial(load_language, settings=settings)
         # Their own, so that a template that takes for ever keeps nobody from the catalog.
         self._prompt_threads = ThreadPoolExecutor(4, thread_name_prefix="prompts")
+        # Few, as decoding a long recording is hard work.
+        self._sound_threads = ThreadPoolExecutor(2, thread_name_prefix="sound")
         self._preparing: asyncio.Task[None] | None = None
         self._loading_first: asyncio.Task[None] | None = None
         self._fault: str | None = None
@@ -109,6 +114,7 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._pool.close()
         self._prompt_threads.shutdown(wait=False, cancel_futures=True)
+        self._sound_threads.shutdown(wait=False, cancel_futures=True)
         await self._device.stop()
         if self._disk is not None:
             await asyncio.to_thread(self._disk.close)
@@ -232,7 +238,40 @@ class Engine:
         """A model of any kind."""
         if entry.kind in WRITERS:
             return self._pool.lend(entry, self._load_language)
+        if entry.kind in LISTENERS:
+            return self._lent_speech(entry)
         return self._lent_vectors(entry)
+
+    # -- speech ------------------------------------------------------------------------------
+
+    async def transcribe(
+        self, request: TranscriptionRequest
+    ) -> AsyncGenerator[TranscriptionEvent, None]:
+        """Writes a recording down: `TranscriptionStarted` first, `Transcribed` or `Failed` last.
+
+        Raises a MaxiError before the first event when the request is refused. Closing the
+        iterator takes the recording off the device within a slice.
+        """
+        async with self._place() as begin:
+            entry = await self._names.resolve(request.model, LISTENERS)
+            await self._wait_prepared()
+            async with self._lent_speech(entry) as handle:
+                run = transcribe(
+                    request,
+                    handle,
+                    device=self._device,
+                    threads=self._sound_threads,
+                    on_begin=begin,
+                )
+                async with aclosing(run):
+                    async for event in run:
+                        yield event
+
+    @asynccontextmanager
+    async def _lent_speech(self, entry: ModelEntry) -> AsyncIterator[SpeechHandle]:
+        await asyncio.to_thread(import_speech_packages)
+        async with self._pool.lend(entry, load_speech) as handle:
+            yield handle
 
     # -- prompts -----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from maxi_mlx.core.errors import EngineFailed, MaxiError
+from maxi_mlx.engine.speech.news import WindowNews
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +67,7 @@ class FaultNews:
     error: MaxiError
 
 
-News = PrefillNews | TokenNews | RowsNews | FaultNews
+News = PrefillNews | TokenNews | RowsNews | WindowNews | FaultNews
 
 
 class Mailbox:

@@ -19,8 +19,11 @@ Kinds = Sequence[ModelKind]
 WRITERS: Kinds = ("language", "vision")
 EMBEDDERS: Kinds = ("embedding",)
 SCORERS: Kinds = ("reranker", "embedding")
+LISTENERS: Kinds = ("speech",)
 
 _ANY_MODEL = ("", "default")
+# OpenAI's name, which some clients have built in.
+_ANY_SPEECH_MODEL = "whisper-1"
 _KIND_NAMES: Mapping[ModelKind, str] = {
     "language": "a language model",
     "vision": "a vision and language model",
@@ -51,7 +54,10 @@ class ModelNames:
     async def resolve(self, name: str, kinds: Kinds) -> ModelEntry:
         """The model that a request means; ``""`` and ``default`` mean the one in use, of the kinds
         that can do what is asked."""
-        if name.strip().lower() in _ANY_MODEL:
+        asked = name.strip().lower()
+        if kinds == LISTENERS and asked in (*_ANY_MODEL, _ANY_SPEECH_MODEL):
+            entry = await self._speech_model(name)
+        elif asked in _ANY_MODEL:
             entry = await self._any_model(kinds)
         else:
             entry = await self._named(name, kinds)
@@ -86,6 +92,23 @@ class ModelNames:
             return None
         entry = await self.find(name)
         return entry if entry.kind in kinds or entry.problem is not None else None
+
+    async def _speech_model(self, name: str) -> ModelEntry:
+        """A model of that very name, else the one in use, else the first that there is."""
+        if name.strip():
+            try:
+                return await self.find(name)
+            except ModelNotFound:
+                pass
+        try:
+            return await self._any_model(LISTENERS)
+        except ModelNotFound:
+            entries = await asyncio.to_thread(self._catalog.entries)
+            servable = [entry for entry in entries if entry.problem is None]
+            speech = [entry for entry in servable if entry.kind in LISTENERS]
+            if not speech:
+                raise
+            return speech[0]
 
     async def _any_model(self, kinds: Kinds) -> ModelEntry:
         named = await self._setting(self._settings.model, kinds)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from maxi_mlx.engine.row import PromptJob, Row
@@ -26,6 +28,14 @@ _RESTORE_TIMEOUT_S = 5.0
 _DISK_REST_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Of a prompt for the disk."""
+
+    until_s: float
+    most_s: float
+
+
 class Prefixes:
     """``free`` asks for so many bytes of what is stored, of whatever model, to be given back;
     ``close`` gives this model's memory back."""
@@ -40,8 +50,9 @@ class Prefixes:
         self.store = store
         self.free = free
         self.close = close
-        self._restoring: dict[PromptJob, float] = {}  # until when it is waited for
+        self._restoring: dict[PromptJob, _Wait] = {}
         self._disk_rests_until_s = 0.0
+        self._list_until_s = time.monotonic() + _RESTORE_TIMEOUT_S
 
     @property
     def num_restoring(self) -> int:
@@ -56,16 +67,32 @@ class Prefixes:
 
     def begin_restore(self, job: PromptJob, *, on_done: Callable[[], None]) -> bool:
         """Has the disk's share of a prompt brought to memory, once a prompt, where it is worth it.
-        Says whether there is anything to wait for."""
-        if not _may_take(job) or job.was_restored:
+        Says whether there is anything to wait for; then this is to be asked again."""
+        if not _may_take(job) or job.was_restored or len(job.token_ids) <= _MIN_RESTORED_TOKENS:
             return False
-        job.was_restored = True
         if time.monotonic() < self._disk_rests_until_s:
             return False
+        if not self.store.is_listed:
+            # Just loaded: the disk has yet to say what it has.
+            return self._wait(job, self.store.when_listed, on_done, is_short=True)
+        job.was_restored = True
         match = self._safely(lambda: self._find(job), Match())
         if match.num_on_disk < _MIN_RESTORED_TOKENS:
             return False
-        self._restoring[job] = time.monotonic() + _RESTORE_TIMEOUT_S
+        return self._wait(job, partial(self.store.restore, match), on_done)
+
+    def _wait(
+        self,
+        job: PromptJob,
+        begin: Callable[[Callable[[], None]], None],
+        on_done: Callable[[], None],
+        *,
+        is_short: bool = False,
+    ) -> bool:
+        """For what ``begin`` begins; ``is_short``: for no longer than reading would take."""
+        reading_s = len(job.token_ids) * self.store.token_cost_s
+        most_s = min(_RESTORE_TIMEOUT_S, reading_s) if is_short else _RESTORE_TIMEOUT_S
+        self._restoring[job] = _Wait(time.monotonic() + most_s, most_s)
 
         def done() -> None:
             self._disk_rests_until_s = 0.0  # it answers
@@ -73,26 +100,27 @@ class Prefixes:
             if self._restoring.pop(job, None) is not None:
                 on_done()
 
-        def restore() -> bool:
-            self.store.restore(match, done)
+        def begun() -> bool:
+            begin(done)
             return True
 
-        is_asked = self._safely(restore, False)
         # Where it failed before anyone was told, nothing comes to wait for.
-        return is_asked or self._restoring.pop(job, None) is None
+        return self._safely(begun, False) or self._restoring.pop(job, None) is None
 
     def overdue(self) -> list[PromptJob]:
         """Those for which the disk has had its time; they are waited for no longer."""
         now_s = time.monotonic()
-        jobs = [job for job, until_s in self._restoring.items() if until_s <= now_s]
+        jobs = [job for job, wait in self._restoring.items() if wait.until_s <= now_s]
         for job in jobs:
-            logger.warning(
-                "%s: the prompt cache's disk does not answer; nothing is read from it for %.0f s",
-                job.rows[0].request_id,
-                _DISK_REST_S,
-            )
-            self._disk_rests_until_s = now_s + _DISK_REST_S
-            del self._restoring[job]
+            job.was_restored = True
+            if self._restoring.pop(job).most_s == _RESTORE_TIMEOUT_S:
+                logger.warning(
+                    "%s: the prompt cache's disk does not answer; nothing is read from it for "
+                    "%.0f s",
+                    job.rows[0].request_id,
+                    _DISK_REST_S,
+                )
+                self._disk_rests_until_s = now_s + _DISK_REST_S
         return jobs
 
     def forget(self, is_gone: Callable[[PromptJob], bool]) -> list[PromptJob]:
@@ -136,7 +164,9 @@ class Prefixes:
             self._keep(row.token_ids[:num_tokens], cache)
 
     def _keep(self, token_ids: Sequence[int], cache: Callable[[], list[Any]]) -> None:
-        if len(token_ids) >= MIN_TOKENS:
+        # What is kept before the disk has said what it has, would stand in the way of that.
+        is_early = not self.store.is_listed and time.monotonic() < self._list_until_s
+        if len(token_ids) >= MIN_TOKENS and not is_early:
             self._safely(lambda: self.store.keep(token_ids, cache()), None)
 
     def _safely(self, work: Callable[[], T], otherwise: T) -> T:

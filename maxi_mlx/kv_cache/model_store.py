@@ -52,6 +52,8 @@ class ModelStore:
             token_cost_s=token_cost_s,
         )
         self.counts = self._inventory.counts
+        self.is_listed = shelf is None or not self.is_storing
+        self._on_listed: list[Callable[[], None]] = []
         if shelf is not None and self.is_storing:
             shelf.listen(self, self._inventory.root.key)
 
@@ -115,6 +117,17 @@ class ModelStore:
             on_done()
             return
         self._shelf.restore(self, match.keys, on_done)
+
+    def when_listed(self, on_done: Callable[[], None]) -> None:
+        """``is_listed`` says whether all is known that the disk has. Until then `find` may miss
+        some of it, and ``on_done`` is called, on the device thread, once it is."""
+        self._on_listed.append(on_done)
+
+    def listed(self) -> None:
+        self.is_listed = True
+        waiting, self._on_listed = self._on_listed, []
+        for on_done in waiting:
+            on_done()
 
     def keep(self, token_ids: Sequence[int], cache: Sequence[Any]) -> None:
         """Stores a cache that holds exactly these tokens: the pieces that are missing, and where

@@ -36,6 +36,9 @@ class Taker(Protocol):
 
     def learn(self, heads: Iterable[tuple[PieceHead, bytes]]) -> None: ...
 
+    def listed(self) -> None:
+        """That was all."""
+
     def take_back(self, key: str, piece: HostPiece | None) -> None: ...
 
 
@@ -60,10 +63,13 @@ class Shelf:
     def listen(self, taker: Taker, root: str) -> None:
         def on_heads(heads: list[PieceHead]) -> None:
             # On the disk's thread, so that the device thread has little to do.
-            ordered = parents_first(heads, root)
-            for i in range(0, len(ordered), _HEADS_AT_ONCE):
-                some = ordered[i : i + _HEADS_AT_ONCE]
-                self._post(lambda some=some: taker.learn(some))  # type: ignore[misc]
+            try:
+                ordered = parents_first(heads, root)
+                for i in range(0, len(ordered), _HEADS_AT_ONCE):
+                    some = ordered[i : i + _HEADS_AT_ONCE]
+                    self._post(lambda some=some: taker.learn(some))  # type: ignore[misc]
+            finally:
+                self._post(taker.listed)
 
         self._takers.append(taker)
         self._disk.listen(taker.namespace, on_heads)

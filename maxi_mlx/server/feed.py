@@ -10,17 +10,23 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from types import TracebackType
+from typing import Any, Generic, TypeVar
 
 from maxi_mlx.core.errors import EngineFailed, MaxiError, Unavailable
 from maxi_mlx.core.events import Completed, Event, Failed, Started
+from maxi_mlx.core.transcription import Transcribed, TranscriptionEvent, TranscriptionStarted
 from maxi_mlx.server.record import RequestRecord
 
 logger = logging.getLogger(__name__)
 
 
-class EventFeed:
-    """Lives on the event loop. Its last event is always `Completed` or `Failed`, whatever became
-    of the generator; leaving the ``async with`` block ends generation.
+E = TypeVar("E", Event, TranscriptionEvent)
+F = TypeVar("F", bound="Feed[Any]")
+
+
+class Feed(Generic[E]):
+    """Lives on the event loop. Its last event is always a good end (`Completed`, `Transcribed`) or
+    `Failed`, whatever became of the generator; leaving the ``async with`` block ends generation.
 
     ``model`` is the one that answers, once that is known; until then, the one asked for. While it
     lasts, a feed is in ``among``, for whoever has to end them all.
@@ -28,24 +34,24 @@ class EventFeed:
 
     def __init__(
         self,
-        events: AsyncIterator[Event],
+        events: AsyncIterator[E],
         *,
         asked_model: str,
         record: RequestRecord,
-        among: set[EventFeed],
+        among: set[Feed[Any]],
     ) -> None:
         self.model = asked_model
         self.has_ended = False
-        self._events = events
+        self._events: AsyncIterator[E] = events
         self._record = record
         self._among = among
-        self._arrived: list[Event] = []
+        self._arrived: list[E] = []
         self._wake = asyncio.Event()
         self._is_complete = False
         self._is_left = False
         self._end_reason: MaxiError | None = None
 
-    async def __aenter__(self) -> EventFeed:
+    async def __aenter__(self: F) -> F:
         self._task = asyncio.create_task(self._gather())
         self._task.add_done_callback(self._note_end)
         self._among.add(self)
@@ -70,7 +76,7 @@ class EventFeed:
         self._end_reason = reason
         self._task.cancel()
 
-    async def take(self, *, timeout_s: float | None = None) -> list[Event]:
+    async def take(self, *, timeout_s: float | None = None) -> list[E]:
         """All events that have arrived; waits for the first, and gives none if time runs out."""
         if not self._wake.is_set():
             try:
@@ -82,7 +88,7 @@ class EventFeed:
         taken, self._arrived = self._arrived, []
         for event in taken:
             self._record.observe(event)
-            if isinstance(event, Started):
+            if isinstance(event, Started | TranscriptionStarted):
                 self.model = event.model
         self.has_ended = self._is_complete
         return taken
@@ -114,8 +120,16 @@ class EventFeed:
             )
             self._put(Failed(EngineFailed(message)))
 
-    def _put(self, event: Event) -> None:
+    def _put(self, event: E) -> None:
         if not self._is_complete:
-            self._is_complete = isinstance(event, Completed | Failed)
+            self._is_complete = isinstance(event, Completed | Transcribed | Failed)
             self._arrived.append(event)
             self._wake.set()
+
+
+class EventFeed(Feed[Event]):
+    """What answers a request for text."""
+
+
+class TranscriptionFeed(Feed[TranscriptionEvent]):
+    """What answers a request to write a recording down."""

@@ -6,9 +6,7 @@ from itertools import dropwhile
 
 # The path's first word behind any ``v1``, and what begins the sentence "… not in this version yet".
 _GAPS = {
-    "embeddings": "Embeddings are",
-    "rerank": "Reranking is",
-    "audio": "Speech is",
+    "audio": "Making speech is",
     "images": "Making images is",
     "moderations": "Moderation is",
     "api": "Ollama's own API is",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
-from maxi_mlx.server.feed import EventFeed
+from maxi_mlx.server.feed import Feed
 from maxi_mlx.server.origins import OriginPolicy
 from maxi_mlx.server.record import RequestRecord
 from maxi_mlx.server.response_runs import ResponseRuns
@@ -18,7 +20,7 @@ SETTINGS = web.AppKey("settings", Settings)
 ENGINE = web.AppKey("engine", Engine)
 CATALOG = web.AppKey("catalog", Catalog)
 ORIGINS = web.AppKey("origins", OriginPolicy)
-FEEDS = web.AppKey("feeds", set[EventFeed])
+FEEDS = web.AppKey("feeds", set[Feed[Any]])
 RUNNING = web.AppKey("running", RunningRequests)
 RESPONSE_STORE = web.AppKey("response_store", ResponseStore)
 RESPONSE_RUNS = web.AppKey("response_runs", ResponseRuns)

@@ -17,7 +17,6 @@ from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.status import EngineStatus
 from maxi_mlx.server.keys import CATALOG, ENGINE
-from maxi_mlx.text.chat_template import chat_templates, read_template_files
 
 
 async def list_models_v0(request: web.Request) -> web.Response:
@@ -63,6 +62,9 @@ def _listed(entries: Iterable[ModelEntry], status: EngineStatus) -> list[ListedM
 @lru_cache(maxsize=1024)
 def takes_tools(entry: ModelEntry) -> bool:
     """Whether the model's own chat template knows of tools. Reads its files."""
+    # Jinja comes with it, and the server is to start without.
+    from maxi_mlx.text.chat_template import chat_templates, read_template_files
+
     if entry.kind not in ("language", "vision"):
         return False
     try:

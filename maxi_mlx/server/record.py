@@ -17,6 +17,7 @@ from maxi_mlx.core.events import (
     TextDelta,
     ToolCallDelta,
 )
+from maxi_mlx.core.transcription import Transcribed, TranscriptionEvent, TranscriptionStarted
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,13 +38,21 @@ class RequestRecord:
     completion_tokens: int | None = None
     first_token_s: float | None = None
     tokens_per_second: float | None = None
+    audio_s: float | None = None  # of the recording that was sent
+    audio_per_second: float | None = None
     reason: str | None = None
     error: str | None = None  # what a failure of ours was; a client's mistake only the client reads
     status: int | None = None
     started_at: float = field(default_factory=time.monotonic)
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: Event | TranscriptionEvent) -> None:
         match event:
+            case TranscriptionStarted():
+                self.model = event.model
+                self.audio_s = event.duration_s
+            case Transcribed():
+                self.reason = "stop"
+                self.audio_per_second = event.duration_s / max(event.elapsed_s, 1e-3)
             case Started():
                 self.model = event.model
                 self.prompt_tokens = event.prompt_tokens
@@ -82,6 +91,8 @@ class RequestRecord:
             "cached_tokens": self.cached_tokens,
             "completion_tokens": self.completion_tokens,
             "tokens_per_second": _rounded(self.tokens_per_second),
+            "audio_s": _rounded(self.audio_s),
+            "audio_per_second": _rounded(self.audio_per_second),
             "reason": self.reason,
             "first_token_s": _rounded(self.first_token_s),
             "total_s": _rounded(time.monotonic() - self.started_at),

@@ -36,6 +36,10 @@ class ResponseRuns:
         self._by_id: dict[str, ResponseRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def all(self) -> tuple[ResponseRun, ...]:
+        return tuple(self._by_id.values())
+
     def get(self, id: str) -> ResponseRun | None:
         return self._by_id.get(id)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from maxi_mlx.server import (
+    audio,
     cache_stats,
+    embeddings,
     generation,
     health,
     kept_responses,
@@ -41,6 +43,11 @@ ROUTES = (
     web.get(spelled("models", "{id:.*[^/]}"), models.get_model),
     web.post(spelled("chat", "completions"), generation.chat),
     web.post(spelled("completions"), generation.completion),
+    web.post(spelled("embeddings"), embeddings.embed),
+    web.post(spelled("rerank"), embeddings.rerank),
+    web.post(spelled("score"), embeddings.score),
+    web.post(spelled("audio", "transcriptions"), audio.transcription),
+    web.post(spelled("audio", "translations"), audio.translation),
     web.post(spelled("messages"), messages.create_message),
     web.post(spelled("messages", "count_tokens"), messages.count_tokens),
     web.post(spelled("responses"), responses.create_response),
@@ -55,4 +62,5 @@ ROUTES = (
     web.get(spelled("api", "v1", "models"), lm_studio.list_models_v1),
     web.post(spelled("api", "v0", "chat", "completions"), generation.chat),
     web.post(spelled("api", "v0", "completions"), generation.completion),
+    web.post(spelled("api", "v0", "embeddings"), embeddings.embed),
 )

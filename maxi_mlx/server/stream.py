@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import web
 
-from maxi_mlx.core.events import Event, Failed, Started
-from maxi_mlx.server.feed import EventFeed
+from maxi_mlx.core.events import Failed, Started
+from maxi_mlx.server.feed import Feed
 from maxi_mlx.server.keys import KEEP_ALIVE_S
 
 # What is wrong at the door shows at once, and until then an error can still be a proper status.
@@ -29,7 +29,7 @@ class StreamWriter(Protocol):
 
     def start(self) -> bytes: ...
 
-    def event(self, event: Event) -> bytes: ...
+    def event(self, event: Any) -> bytes: ...
 
 
 class EventText:
@@ -40,7 +40,7 @@ class EventText:
         self._make_writer = writer
         self._writer: StreamWriter | None = None
 
-    def of(self, events: Sequence[Event], *, model: str) -> bytes:
+    def of(self, events: Sequence[Any], *, model: str) -> bytes:
         if not events:
             return b""
         pieces = []
@@ -54,7 +54,7 @@ class EventText:
 
 async def send_stream(
     request: web.Request,
-    feed: EventFeed,
+    feed: Feed[Any],
     *,
     writer: Callable[..., StreamWriter],
     keep_alive: bytes,

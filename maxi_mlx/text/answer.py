@@ -198,7 +198,7 @@ class AnswerText:
             event = events[i]
             if isinstance(event, TextDelta | ReasoningDelta):
                 events[i] = self._with_tokens(event)
-        if events and isinstance(events[-1], ToolCallStart | ToolCallDelta):
+        if self._reader is not None and self._reader.was_in_call:
             self._said.clear()
 
     def _with_tokens(self, event: TextDelta | ReasoningDelta) -> TextDelta | ReasoningDelta:

@@ -6,16 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import mlx.core as mx
 import pytest
 
 from maxi_mlx.engine import prefixes
 from maxi_mlx.engine.batch import DecodeBatch
 from maxi_mlx.engine.row import PromptJob, Row
 from maxi_mlx.kv_cache.pieces import HostPiece
-from tests.engine.conftest import LoadTiny
+from tests.conftest import TinyModel
+from tests.engine.asking import ask, make_request
+from tests.engine.conftest import LoadTiny, make_engine
 from tests.engine.desk import BALANCED, Desk
 from tests.engine.kv_cache.memory_disk import MemoryDisk
 from tests.engine.test_batch import alone, make_row, prompt_of
+from tests.engine.test_prefixes import cached_tokens
+from tests.engine.test_soak import quiet
 
 MEGABYTES = 1 << 20
 
@@ -73,9 +78,7 @@ def test_whoever_holds_a_prompt_does_not_hold_its_cache(load_tiny: LoadTiny) -> 
     desk.step(3)
     text = prompt_of(200, 2)
     rows = [
-        make_row(
-            mailbox=object(), token_ids=list(text), num_prompt_tokens=len(text), max_tokens=50
-        )
+        make_row(mailbox=object(), token_ids=list(text), num_prompt_tokens=len(text), max_tokens=50)
     ]
     job = PromptJob(token_ids=text, rows=rows)
     desk.scheduler.submit(job)
@@ -133,6 +136,7 @@ class Silent(MemoryDisk):
 def restarted(load_tiny: LoadTiny, disk: MemoryDisk) -> Desk:
     """A desk whose prefixes are all on disk."""
     desk = Desk(load_tiny("llama"), cache_bytes=MEGABYTES, disk=disk)
+    disk.run()
     for seed in range(3):
         desk.submit(prompt_of(300, seed), max_tokens=2)
         desk.run()
@@ -241,3 +245,60 @@ def test_rows_that_started_before_others_failed_do_not_run_twice(
     assert not failures
     for row, prompt in zip(rows, prompts, strict=True):
         assert desk.tokens(row) == alone(model, prompt, 8)
+
+
+def test_a_prompt_that_comes_before_the_disk_has_said_what_it_has_waits(
+    load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one after a start, which loads the model, has the most to gain."""
+    now_s = [1000.0]
+    monkeypatch.setattr(prefixes.time, "monotonic", lambda: now_s[0])
+    disk = MemoryDisk()
+    restarted(load_tiny, disk)
+    desk = Desk(load_tiny("llama"), cache_bytes=MEGABYTES, disk=disk)
+    # Kept now, it would hide the longer text that the disk has.
+    (short,) = desk.submit(prompt_of(100, 1), max_tokens=2)
+    (first,) = desk.submit(prompt_of(300, 1), max_tokens=3)
+    desk.run()
+    assert len(desk.tokens(short)) == 2
+    assert desk.scheduler.num_waiting == 1
+    disk.run()
+    desk.run()
+    disk.run()
+    desk.run()
+    assert cached_tokens(desk, first) == 299
+    assert desk.tokens(first) == alone(load_tiny("llama"), prompt_of(300, 1), 3)
+    # One whose disk takes longer than reading it would.
+    desk = Desk(load_tiny("llama"), cache_bytes=MEGABYTES, disk=disk)
+    (second,) = desk.submit(prompt_of(300, 1), max_tokens=3)
+    desk.step()
+    now_s[0] += 0.4
+    desk.step()
+    desk.run()
+    assert cached_tokens(desk, second) == 0
+    assert desk.tokens(second) == alone(load_tiny("llama"), prompt_of(300, 1), 3)
+    assert desk.scheduler.prefixes._disk_rests_until_s == 0
+    disk.run()
+    desk.run()
+    assert desk.scheduler.num_waiting == 0
+
+
+async def test_what_is_stored_keeps_to_the_limit_of_the_memory(tiny_model: TinyModel) -> None:
+    async with make_engine([tiny_model("llama")]) as engine:
+        await ask(engine, make_request(prompt_of(400, 1)))
+        await quiet(engine)
+        stored = engine.status().prefixes.num_bytes
+        assert stored > 100_000
+        engine._device.limit_bytes = mx.get_active_memory() - 50_000
+        await ask(engine, make_request(prompt_of(20, 2), uses_cache=False))
+        await quiet(engine)
+        assert 0 < engine.status().prefixes.num_bytes <= stored - 50_000
+
+
+async def test_what_is_stored_is_freed_on_its_own_thread(tiny_model: TinyModel) -> None:
+    async with make_engine([tiny_model("llama")]) as engine:
+        await ask(engine, make_request(prompt_of(400, 1)))
+        store = engine._device._store
+        assert store is not None
+        assert store.num_bytes > 0
+    assert store.num_bytes == 0

@@ -27,7 +27,7 @@ LOGITS_SPREAD = 3.0
 
 def build_model(
     folder: Path,
-    family: str,
+    family: str | Family,
     *,
     seed: int = 0,
     generation_config: Mapping[str, Any] | None = None,
@@ -38,7 +38,7 @@ def build_model(
     ``changes`` replace entries of config.json (in text_config, where the family has one);
     ``generation_config`` adds to generation_config.json.
     """
-    known = family_named(family)
+    known = family if isinstance(family, Family) else family_named(family)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = _tokenizer(known)
     config = _config(known, tokenizer, changes)

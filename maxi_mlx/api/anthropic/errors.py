@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from maxi_mlx.api.openai.sse import to_json
 from maxi_mlx.core.errors import ContextTooLong, MaxiError, Unavailable
+
+# Told it, the SDK's tool runner goes on by sending all messages every time.
+THREADS_UNSUPPORTED = "thread_unsupported_request"
 
 _TYPES = {
     401: "authentication_error",
@@ -16,13 +21,10 @@ _TYPES = {
 
 def error_body(error: MaxiError, *, request_id: str | None) -> bytes:
     """The body of an error answer; the same object is an event when a stream breaks."""
-    return to_json(
-        {
-            "type": "error",
-            "error": {"type": _type(error), "message": _message(error)},
-            "request_id": request_id,
-        }
-    )
+    written: dict[str, Any] = {"type": _type(error), "message": _message(error)}
+    if error.code == THREADS_UNSUPPORTED:
+        written["details"] = {"error_code": error.code, "unsupported": ["thread"]}
+    return to_json({"type": "error", "error": written, "request_id": request_id})
 
 
 def _type(error: MaxiError) -> str:

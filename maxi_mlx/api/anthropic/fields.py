@@ -68,7 +68,11 @@ MESSAGES_FIELDS: Mapping[str, Field] = {
     "top_p": _field("honoured", "above 0, at most 1"),
     "top_k": _field("honoured", "0 and -1: off"),
     "container": _field("refused", "any but null: no code runs here"),
-    "thread": _field("refused", "any but null: conversations aren't kept"),
+    "thread": _field(
+        "refused",
+        "any but null and false: conversations aren't kept; the error tells the SDK's tool runner "
+        "to go on without",
+    ),
     "metadata": _field("ignored", "nothing is stored"),
     "service_tier": _field("ignored", "there is one tier"),
     "inference_geo": _field("ignored", "there is one place"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from maxi_mlx.api.anthropic.errors import THREADS_UNSUPPORTED
 from maxi_mlx.api.anthropic.messages import conversation
 from maxi_mlx.api.anthropic.schema import CountBody, MessagesBody, OutputFormat
 from maxi_mlx.api.anthropic.thinking import ThinkingUse, thinking_use
@@ -26,10 +27,6 @@ from maxi_mlx.core.request import (
 
 _MESSAGES = msgspec.json.Decoder(MessagesBody)
 _COUNT = msgspec.json.Decoder(CountBody)
-_NOT_SERVED = {
-    "container": "no code runs on this server",
-    "thread": "conversations are not kept; send all of their 'messages'",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +43,7 @@ class MessageCall:
 def parse_message(body: bytes, *, request_id: str) -> MessageCall:
     """The call in a body for ``/messages``; raises `InvalidRequest`."""
     fields = decode(body, _MESSAGES)
-    for name, reason in _NOT_SERVED.items():
-        if getattr(fields, name) is not None:
-            raise InvalidRequest(f"'{name}' is not served: {reason}.", param=name)
+    _refuse_unserved(fields)
     max_tokens = _max_tokens(fields)
     thinking = thinking_use(fields, max_tokens=max_tokens)
     tools = tool_use(fields)
@@ -87,6 +82,19 @@ def parse_count(body: bytes, *, request_id: str) -> GenerateRequest:
     _constraint(fields)
     prompt = _prompt(fields, tool_use(fields), thinking)
     return GenerateRequest(id=request_id, model=_model(fields), prompts=(prompt,))
+
+
+def _refuse_unserved(fields: MessagesBody) -> None:
+    if fields.container is not None:
+        raise InvalidRequest(
+            "'container' is not served: no code runs on this server.", param="container"
+        )
+    if fields.thread not in (None, False):
+        raise InvalidRequest(
+            "'thread' is not served: conversations are not kept; send all of their 'messages'.",
+            param="thread",
+            code=THREADS_UNSUPPORTED,
+        )
 
 
 def _prompt(fields: CountBody, tools: ToolUse, thinking: ThinkingUse) -> ChatPrompt:

@@ -137,6 +137,26 @@ RESPONSES_FIELDS: Mapping[str, Field] = {
     "conversation": _refused("conversations aren't kept"),
 }
 
+EMBEDDING_FIELDS: Mapping[str, Field] = {
+    "model": _honoured("an embedding model's id; null, absent or empty: the engine's choice"),
+    "input": _honoured("text, token ids, or a list of 1 to 2048 of either; none of them empty"),
+    "encoding_format": _honoured("'float' or 'base64' (little-endian float32)"),
+    "dimensions": _honoured(
+        "vectors cut to so many numbers and normalised again; the model must have been trained "
+        "for it"
+    ),
+    "prompt_name": _honoured("one of the model's own prompts, put before each text"),
+    "input_type": _honoured(
+        "'query' or 'document' (also 'search_query', 'search_document', 'passage'): the model's "
+        "prompt for that, if it has one"
+    ),
+    "truncate": _honoured(
+        "true (or 'END'): what is too long is cut at its end; false, null and absent: it is a 400 "
+        "that names the input"
+    ),
+    "user": _ignored("nobody is billed or watched"),
+}
+
 COMPLETION_FIELDS: Mapping[str, Field] = {
     **SHARED_FIELDS,
     "prompt": _honoured("text, token ids, or a list of either; none of them empty"),

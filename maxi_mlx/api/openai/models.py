@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from maxi_mlx.api.openai.sse import to_json
-from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.core.models import ABILITIES, ModelEntry
 
 
 def models_body(entries: Iterable[ModelEntry]) -> bytes:
@@ -26,6 +26,7 @@ def _model(entry: ModelEntry) -> dict[str, Any]:
         "created": entry.created,
         "owned_by": organisation,
         "kind": entry.kind,
+        "abilities": ABILITIES.get(entry.kind, ()),
     }
     # Beyond OpenAI's keys, under the names that clients look for. Absent where unknown: some
     # clients take a missing number, but not null.
@@ -33,4 +34,8 @@ def _model(entry: ModelEntry) -> dict[str, Any]:
         model["context_length"] = model["max_model_len"] = entry.context_length
     if entry.quantization is not None:
         model["quantization"] = entry.quantization
+    if (form := entry.embedding) is not None:
+        model["pooling"] = "+".join(form.pooling)
+        model["pooling_source"] = form.source
+        model["prompts"] = [name for name, _ in form.prompts]
     return model

@@ -38,7 +38,11 @@ RESPONSE_FIELDS: Mapping[str, Field] = {
     "background": Field(
         "honoured", "true: answered at once, to be fetched or cancelled by its id; not with stream"
     ),
-    "max_output_tokens": Field("honoured", "at least 1, thoughts included; null: to the end"),
+    "max_output_tokens": Field(
+        "honoured",
+        "at least 1, thoughts included; null, absent and -1: to the end of the context; wins over "
+        "max_completion_tokens and max_tokens",
+    ),
     "tools": Field(
         "honoured",
         "of type function, custom and namespace, which the client runs. web_search and tool_search "

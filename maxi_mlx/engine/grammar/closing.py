@@ -48,12 +48,11 @@ class _Walk:
 
 
 class ClosingSearch:
-    """Searches one grammar. ``end_symbols`` end an answer and are no part of its text."""
+    """Searches one grammar. An end token counts as any other: where the text may not end, it is
+    part of the grammar, as of a call that it ends."""
 
-    def __init__(self, words: Words, *, num_symbols: int, end_symbols: frozenset[int]) -> None:
+    def __init__(self, words: Words, *, num_symbols: int) -> None:
         self._text_mask = (1 << num_symbols) - 1
-        for symbol in end_symbols:
-            self._text_mask &= ~(1 << symbol)
         self._byte_mask = (1 << NUM_BYTES) - 1
         rest = [i for i in range(NUM_BYTES) if i not in {*_MARKS, *_ORDER, *_BLANKS, _BACKSLASH}]
         self._order = [*_MARKS, *_ORDER, *rest, *_BLANKS, _BACKSLASH]

@@ -115,9 +115,7 @@ def _compile(constraint: Constraint, tokenizer: GrammarTokenizer) -> CompiledGra
     # The first mask builds tables that all copies share, and shows grammars that allow nothing.
     tokens.compute_bitmask()
     _raise_error(tokens)
-    search = ClosingSearch(
-        writer.words, num_symbols=tokenizer.num_symbols, end_symbols=tokenizer.end_symbols
-    )
+    search = ClosingSearch(writer.words, num_symbols=tokenizer.num_symbols)
     path = search.find(symbols, b"", most=_MAX_CLOSE_SYMBOLS, num_retries=_NUM_RETRIES, fuel=_FUEL)
     close = None if path is None else close_tokens(tokens, path, tokenizer)
     return CompiledGrammar(

@@ -112,7 +112,6 @@ class GrammarTokenizer:
         )
         self.symbols = LLTokenizer(table, eos_token=symbol_ends, slices=[])
         self.num_symbols = len(symbols)
-        self.end_symbols = frozenset(symbol_ends)
 
     def symbols_of(self, token_id: int) -> Sequence[int]:
         """A token as symbols: its bytes, or the one of a special token."""

@@ -70,7 +70,7 @@ def _followed(heads: mx.array) -> mx.array:
     weights = mx.softmax(heads.astype(mx.float32), axis=-1, precise=True)
     mean = mx.mean(weights, axis=-2, keepdims=True)
     spread = mx.sqrt(mx.var(weights, axis=-2, keepdims=True))
-    return mx.mean(_median(  (weights - mean) / (spread + 1e-9)), axis=0)
+    return mx.mean(_median((weights - mean) / (spread + 1e-9)), axis=0)
 
 
 def _median(values: mx.array) -> mx.array:

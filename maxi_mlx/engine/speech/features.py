@@ -80,7 +80,6 @@ class FeatureMaker:
 
     def _frames(self, count: int) -> Frames:
         num_mels = self._filters.shape[1]
-        # The end of the sound may come before frames that have been made: never more than there are.
         if count <= 0:
             return Frames(np.zeros((0, num_mels), np.float32), np.zeros(0, np.float32))
         spans = np.lib.stride_tricks.sliding_window_view(self._waiting, _FFT_SAMPLES)

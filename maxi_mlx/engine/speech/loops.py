@@ -1,4 +1,4 @@
-"""Finds text that goes round in circles, which a speech model writes where it hears nothing. Pure."""
+"""Finds text that goes round in circles, as a speech model writes where it hears nothing. Pure."""
 
 from __future__ import annotations
 

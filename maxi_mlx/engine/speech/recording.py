@@ -50,7 +50,7 @@ class Recording:
             self.num_frames += len(mels)
 
     def window(self, start: int, *, num_frames: int, length: int) -> Floats:
-        """Shape (length, num_mels): ``num_frames`` from ``start``, then nothing, on Whisper's scale."""
+        """On Whisper's scale, shape (length, num_mels): frames from ``start``, then nothing."""
         frame_bytes = self._num_mels * 4
         self._store.seek(start * frame_bytes)
         data = self._store.read(num_frames * frame_bytes)
@@ -75,9 +75,7 @@ def record(file: BinaryIO, filters: Floats, *, stop: threading.Event) -> Recordi
     return recording
 
 
-def _fill(
-    recording: Recording, maker: FeatureMaker, file: BinaryIO, stop: threading.Event
-) -> None:
+def _fill(recording: Recording, maker: FeatureMaker, file: BinaryIO, stop: threading.Event) -> None:
     levels = []
 
     def add(frames: Frames) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 STEP_S = 0.02
 FRAMES_PER_STEP = 2
@@ -32,10 +33,8 @@ def cut(tokens: Sequence[int], *, num_frames: int, time_begin: int) -> Cut:
     """Cuts at each pair of times. What comes behind the last pair has no end yet: the next window
     begins there and hears it whole. A single time at the end says that nothing follows."""
     places = [place for place, token in enumerate(tokens) if token >= time_begin]
-    pairs = [place for place, after in zip(places, places[1:], strict=False) if after == place + 1]
-    ends_alone = (
-        len(tokens) > 1 and tokens[-1] >= time_begin and tokens[-2] < time_begin
-    )
+    pairs = [place for place, after in pairwise(places) if after == place + 1]
+    ends_alone = len(tokens) > 1 and tokens[-1] >= time_begin and tokens[-2] < time_begin
     if not pairs:
         return Cut((_whole(tokens, places, num_frames, time_begin),), num_frames)
     borders = [place + 1 for place in pairs]
@@ -52,13 +51,11 @@ def cut(tokens: Sequence[int], *, num_frames: int, time_begin: int) -> Cut:
     return Cut(tuple(spans), min(max(reached, _LEAST_ADVANCE), num_frames))
 
 
-def _whole(
-    tokens: Sequence[int], places: Sequence[int], num_frames: int, time_begin: int
-) -> Span:
-    end_s = num_frames / 100
-    if places and tokens[places[-1]] > time_begin:
-        end_s = (tokens[places[-1]] - time_begin) * STEP_S
-    start_s = 0.0
-    if tokens and tokens[0] > time_begin and places[-1] != 0:
+def _whole(tokens: Sequence[int], places: Sequence[int], num_frames: int, time_begin: int) -> Span:
+    """A text without a pair of times is one segment, to its last time or the window's end."""
+    start_s, end_s = 0.0, num_frames / 100
+    if places and places[0] == 0:
         start_s = (tokens[0] - time_begin) * STEP_S
+    if places and places[-1] != 0:
+        end_s = (tokens[places[-1]] - time_begin) * STEP_S
     return Span(start_s, end_s, tuple(tokens))

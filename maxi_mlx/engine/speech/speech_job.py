@@ -36,7 +36,7 @@ _MAX_CONTEXT_TEMPERATURE = 0.5
 @dataclass(slots=True, kw_only=True, eq=False)
 class SpeechJob:
     """``context`` are the tokens written so far, as far as they help with what follows, and
-    ``keywords`` stay in front of them. ``cancelled``: nobody waits for it any more."""
+    ``keywords`` stay in front of them."""
 
     mailbox: Mailbox
     request_id: str
@@ -49,7 +49,6 @@ class SpeechJob:
     context: list[int] = field(default_factory=list)
     seek: int = 0
     num_segments: int = 0
-    cancelled: bool = False
 
     def steps(self, speech: SpeechModel) -> Generator[WindowNews | None, None, None]:
         """All of the work; None is a pause, and news ends a window."""
@@ -165,7 +164,11 @@ def _without_loops(spans: Sequence[Span], tokenizer: Any) -> list[Span]:
         seen = text
         short = without_loop(text)
         if len(short) < len(text):
-            span = Span(span.start_s, span.end_s, (span.tokens[0], *short, span.tokens[-1]))
+            first, last = (
+                [token for token in each if token >= tokenizer.timestamp_begin]
+                for each in (span.tokens[:1], span.tokens[-1:])
+            )
+            span = Span(span.start_s, span.end_s, (*first, *short, *last))
         kept.append(span)
     return kept
 
@@ -180,9 +183,7 @@ def _taken(words: list[HeardWord], num_tokens: int) -> list[HeardWord]:
     return taken
 
 
-def _words(
-    heard: Iterable[HeardWord], *, offset_s: float, duration_s: float
-) -> Iterable[Word]:
+def _words(heard: Iterable[HeardWord], *, offset_s: float, duration_s: float) -> Iterable[Word]:
     for word in heard:
         start_s = min(offset_s + word.start_s, duration_s)
         end_s = min(max(offset_s + word.end_s, start_s), duration_s)

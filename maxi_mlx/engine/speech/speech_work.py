@@ -10,6 +10,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
+from operator import is_
 
 from maxi_mlx.core.errors import EngineFailed, MaxiError
 from maxi_mlx.core.models import ModelEntry
@@ -62,8 +64,9 @@ class SpeechWork:
         self._running.append(_Running(job, job.steps(self.model)))
 
     def cancel(self, job: SpeechJob) -> None:
-        job.cancelled = True
+        """Forgets a recording, done or not."""
         self._drop(lambda running: running.job is job)
+        job.recording.close()
 
     def prepare(self, outbox: Outbox) -> None:
         """Nothing waits for admission: a recording takes a window's memory, however long it is."""
@@ -88,7 +91,7 @@ class SpeechWork:
                 outbox.append((running.job.mailbox, news))
                 self._running.rotate(-1)
                 if news.is_last:
-                    self._drop(lambda each, done=running: each is done)
+                    self._drop(partial(is_, running))
             if time.perf_counter() >= ends_at_s:
                 return
 
@@ -121,7 +124,7 @@ class SpeechWork:
         logger.error("%s: a window failed", running.job.request_id, exc_info=error)
         message = f"The model failed on this recording: {error}"
         outbox.append((running.job.mailbox, FaultNews(EngineFailed(message))))
-        self._drop(lambda each: each is running)
+        self._drop(partial(is_, running))
 
     def _drop(self, is_meant: Callable[[_Running], bool]) -> None:
         meant = [running for running in self._running if is_meant(running)]

@@ -75,4 +75,4 @@ def _floor(levels_db: Floats) -> NDArray[np.float64]:
         np.percentile(levels_db[max(0, at - reach) : at + reach], _FLOOR_PERCENTILE)
         for at in range(0, num_seconds * FRAMES_PER_S, FRAMES_PER_S)
     ]
-    return np.repeat(np.array(floors), FRAMES_PER_S)[: len(levels_db)]
+    return np.repeat(np.array(floors, np.float64), FRAMES_PER_S)[: len(levels_db)]

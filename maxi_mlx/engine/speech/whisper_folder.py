@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
+from mlx.nn.layers.quantized import quantize
 from mlx.utils import tree_flatten
 from mlx_whisper.whisper import ModelDimensions, Whisper
 
@@ -72,9 +72,7 @@ def load_whisper(folder: Path) -> tuple[Whisper, mx.Dtype]:
     quantization = config.get("quantization")
     if isinstance(quantization, dict):
         settings = {k: quantization[k] for k in ("group_size", "bits", "mode") if k in quantization}
-        nn.quantize(
-            model, **settings, class_predicate=lambda path, _: f"{path}.scales" in weights
-        )
+        quantize(model, **settings, class_predicate=lambda path, _: f"{path}.scales" in weights)
     positions = weights.pop("encoder.positional_embedding", None)
     if positions is not None:
         model.encoder._positional_embedding = positions.astype(dtype)
@@ -103,7 +101,7 @@ def _dimensions(config: Mapping[str, Any], folder: Path) -> ModelDimensions:
 def _read_weights(folder: Path) -> Weights:
     """One file of weights, or the parts that an index names; other copies beside it don't count."""
     index = folder / "model.safetensors.index.json"
-    names = [name for name in ("weights.safetensors", "model.safetensors", "weights.npz")]
+    names = ("weights.safetensors", "model.safetensors", "weights.npz")
     found = [name for name in names if (folder / name).is_file()][:1]
     if not found and index.is_file():
         table = _read_object(index).get("weight_map")
@@ -136,9 +134,9 @@ def _plain_names(weights: Weights) -> Weights:
 
 def _layout(name: str, value: mx.array) -> mx.array:
     """MLX has a convolution's kernel before the incoming channels, PyTorch behind them."""
-    if re.fullmatch(r"encoder\.conv[12]\.weight", name) and value.ndim == 3:
-        if value.shape[1] != _KERNEL_SIZE and value.shape[2] == _KERNEL_SIZE:
-            return value.transpose(0, 2, 1)
+    is_kernel = re.fullmatch(r"encoder\.conv[12]\.weight", name) and value.ndim == 3
+    if is_kernel and value.shape[1] != _KERNEL_SIZE and value.shape[2] == _KERNEL_SIZE:
+        return value.transpose(0, 2, 1)
     return value
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import mlx.core as mx
-import mlx.nn as nn
+from mlx.nn.layers.activations import gelu
 
 from maxi_mlx.engine.speech.loops import MAX_COMPRESSION, compression_ratio
 from maxi_mlx.engine.speech.rules import Bounds, bounds_after
@@ -62,12 +62,13 @@ def temperatures_from(lowest: float) -> list[float]:
 def encode(speech: SpeechModel, mel: mx.array) -> Steps[mx.array]:
     """What the decoder listens to. ``mel`` has shape (3000, n_mels)."""
     encoder = speech.model.encoder
-    x = nn.gelu(encoder.conv1(mel[None].astype(speech.dtype)))
-    x = nn.gelu(encoder.conv2(x)) + encoder._positional_embedding
+    x: mx.array
+    x = gelu(encoder.conv1(mel[None].astype(speech.dtype)))
+    x = gelu(encoder.conv2(x)) + encoder._positional_embedding
     for block in encoder.blocks:
         before, x = x, block(x)[0]
         # The device has the next layer to do while this thread waits for the one before.
-        mx.async_eval(x)
+        mx.async_eval(x)  # type: ignore[no-untyped-call]
         mx.eval(before)
         yield
     x = encoder.ln_post(x)
@@ -81,7 +82,7 @@ def detect_language(speech: SpeechModel, encoded: mx.array) -> str:
     tokenizer = speech.tokenizer(language=None, task="transcribe")
     logits = speech.model.logits(mx.array([[tokenizer.sot]]), encoded)[0, 0]
     tokens = tokenizer.all_language_tokens
-    best = int(mx.argmax(logits[mx.array(tokens)]).item())
+    best = _integer(mx.argmax(logits[mx.array(tokens)]))
     return str(tokenizer.all_language_codes[best])
 
 
@@ -138,9 +139,9 @@ def _write(
         if len(written) + 1 < most:
             # The device goes on with it while this thread reads which token it is.
             logits, cache, _ = decoder(next_token[None, None], encoded, kv_cache=cache)
-        mx.async_eval(next_token, logprob, logits)
-        token = int(next_token.item())
-        sum_logprobs += float(logprob.item())
+        mx.async_eval(next_token, logprob, logits)  # type: ignore[no-untyped-call]
+        token = _integer(next_token)
+        sum_logprobs += _number(logprob)
         yield
         if token == tokenizer.eot:
             break
@@ -151,7 +152,7 @@ def _write(
     return Attempt(
         tokens=tuple(written),
         avg_logprob=_sound(sum_logprobs / (len(written) + 1)),
-        no_speech_prob=float(no_speech.item()),
+        no_speech_prob=_number(no_speech),
         temperature=temperature,
         compression_ratio=compression_ratio(text),
     )
@@ -201,6 +202,14 @@ def _choose(
         place.astype(mx.int32) - first_size + starts[-1],
     )  # fmt: skip
     return token, logprob
+
+
+def _integer(value: mx.array) -> int:
+    return int(value.item())  # type: ignore[arg-type]
+
+
+def _number(value: mx.array) -> float:
+    return float(value.item())  # type: ignore[arg-type]
 
 
 def _sound(number: float) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import mlx.core as mx
+from mlx.nn.layers.activations import gelu
 from mlx.nn.layers.quantized import quantize
 
 from maxi_mlx.core.errors import EngineFailed
@@ -65,6 +66,10 @@ def load_vlm(folder: Path, config: Mapping[str, Any], *, class_name: str) -> Any
         # Its own masks are numbers, of which half precision makes infinities, and NaN in padding.
         reach = int(settings.get("local_attention", 128)) // 2
         model._masks = lambda mask, _dtype: masks(mask, reach=reach)
+        # Its own GELU is the approximation by tanh; the model was made with the exact one.
+        heads = [model.head] if hasattr(model, "head") else []
+        for part in (*heads, *(layer.mlp for layer in model.layers)):
+            part.act = gelu
     _fill(model, model.sanitize(read_weights(folder)), config)
     return model
 

@@ -23,7 +23,7 @@ from maxi_mlx.core.embedding import (
     ScoreRequest,
     ScoreResult,
 )
-from maxi_mlx.core.errors import DoesNotFit, InvalidRequest
+from maxi_mlx.core.errors import DoesNotFit, EngineFailed, InvalidRequest
 from maxi_mlx.core.models import EmbeddingForm, ModelEntry
 from maxi_mlx.engine.device_thread import DeviceThread
 from maxi_mlx.engine.mailbox import FaultNews, Mailbox, RowsNews
@@ -109,7 +109,7 @@ class Vectors:
             while True:
                 for news in await mailbox.take():
                     if isinstance(news, RowsNews):
-                        return news.rows
+                        return _finite(news.rows, model=self._entry.id)
                     if isinstance(news, FaultNews):
                         raise news.error
         finally:
@@ -138,6 +138,14 @@ def _checked_dimensions(asked: int | None, form: EmbeddingForm, *, model: str, w
         f"'dimensions' is {asked}, but the vectors of {model} have {width} numbers and {may}.",
         param="dimensions",
     )
+
+
+def _finite(rows: NDArray[np.float32], *, model: str) -> NDArray[np.float32]:
+    """Half precision overflows in some models; JSON has no such numbers."""
+    broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if broken.size:
+        raise EngineFailed(f"{model} gave no finite numbers for the input at place {broken[0]}.")
+    return rows
 
 
 def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:

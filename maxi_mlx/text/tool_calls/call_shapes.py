@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import Tool
 from maxi_mlx.text.tool_calls.shape import (
     AnyOf,
@@ -46,14 +48,17 @@ def parameters_call(
     after: str,
     parameter: Callable[[str, Mapping[str, Any]], Shape],
     *,
+    names: str,
     separator: str = "",
 ) -> CallShape:
     """A name, then ``parameter(name, schema)`` for each, in the schema's order; those that are not
-    required may be left out. With a ``separator`` required ones come first."""
+    required may be left out. With a ``separator`` required ones come first. ``names`` is the
+    pattern of those that can be written so."""
 
     def shape(tool: Tool) -> Shape:
         schema = arguments(tool)
         properties = schema.get("properties") or {}
+        _check_names(tool, properties, re.compile(names))
         required = set(schema.get("required") or ())
         needed = [name for name in properties if name in required]
         others = [name for name in properties if name not in required]
@@ -71,6 +76,17 @@ def parameters_call(
         return Sequence((*parts, Literal(after)))
 
     return shape
+
+
+def _check_names(tool: Tool, properties: Mapping[str, Any], pattern: re.Pattern[str]) -> None:
+    for name in properties:
+        if not pattern.fullmatch(name):
+            raise InvalidRequest(
+                f"The tool {tool.name!r} has a parameter {name[:80]!r}, a name that this model's way "
+                "of writing calls has no room for, so that its calls can't be enforced. Give it "
+                "another name.",
+                param="tools",
+            )
 
 
 def _separated(
@@ -104,15 +120,28 @@ def raw_value(until: str) -> ValueShape:
     """Strings as they are, up to ``until``; everything else as JSON."""
 
     def shape(schema: Mapping[str, Any]) -> Shape:
-        kinds = kinds_of(schema)
-        texts = schema.get("enum")
-        if kinds == {"string"} and isinstance(texts, list):
-            return AnyOf(tuple(Literal(text) for text in texts if isinstance(text, str)))
-        if kinds == {"string"}:
-            return RawText(schema, until)
-        return JsonBySchema(schema)
+        if kinds_of(schema) != {"string"}:
+            return JsonBySchema(schema)
+        texts = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(texts, list):
+            return any_of(tuple(Literal(text) for text in texts if isinstance(text, str)))
+        for word in ("anyOf", "oneOf"):
+            if isinstance(schema.get(word), list):
+                return any_of(tuple(shape(option) for option in _options(schema, word)))
+        if isinstance(schema.get("allOf"), list):
+            together: dict[str, Any] = {}
+            for option in _options(schema, "allOf"):
+                together |= option
+            return shape(together)
+        return RawText(schema, until)
 
     return shape
+
+
+def _options(schema: Mapping[str, Any], word: str) -> list[dict[str, Any]]:
+    """Each with what is said of all of them."""
+    rest = {key: value for key, value in schema.items() if key != word}
+    return [{**rest, **option} for option in schema[word] if isinstance(option, Mapping)]
 
 
 def quoted_value(quote: str) -> ValueShape:

@@ -15,7 +15,7 @@ from maxi_mlx.text.tool_calls.json_copier import PYTHON, Dialect, JsonCopier, Ma
 from maxi_mlx.text.tool_calls.reader import ToolCallReader
 from maxi_mlx.text.tool_calls.values import quoted
 
-_PYTHON_NAME = re.compile(r"[\w.]*")
+_PYTHON_NAME = re.compile(r"[\w.-]*")  # a tool's may have dashes
 _WORD = re.compile(r"\w*")
 _GEMMA_NAME = re.compile(r"[\w.-]*")
 _MISTRAL_NAME = re.compile(r"[\w.-]*")

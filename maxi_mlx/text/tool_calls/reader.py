@@ -59,6 +59,8 @@ class ToolCallReader:
         self._num_calls = 0
         self._open_call: Call | None = None
         self._hides_tag = False
+        self._is_trying = False
+        self.was_in_call = False
 
     @property
     def num_calls(self) -> int:
@@ -71,8 +73,11 @@ class ToolCallReader:
         return self.source.num_unread
 
     def feed(self, text: str) -> list[Piece]:
-        """Takes more of the answer's content; returns what it lets be told."""
+        """Takes more of the answer's content; returns what it lets be told. ``was_in_call`` says
+        whether the text was a call's, be it the last of it."""
+        was_in_call = self._is_in_call
         self._driver.feed(text)
+        self.was_in_call = was_in_call or self._is_in_call
         return self._taken()
 
     def finish(self, *, is_cut: bool = False) -> list[Piece]:
@@ -80,6 +85,10 @@ class ToolCallReader:
         self._driver.finish(is_cut=is_cut)
         self._text.finish()
         return self._taken()
+
+    @property
+    def _is_in_call(self) -> bool:
+        return self._is_trying and self._open_call is not None and self._open_call.has_begun
 
     def _taken(self) -> list[Piece]:
         pieces = self._pieces[:]
@@ -144,6 +153,7 @@ class ToolCallReader:
         self._open_call = None
         self._hides_tag = False
         self.source.record()
+        self._is_trying = True
         try:
             yield from read(self, tag)
         except Malformed:
@@ -151,6 +161,7 @@ class ToolCallReader:
             is_none = self._num_calls == num_before and not self._hides_tag
             self._text.add(tag + text if is_none else text)
         self.source.forget()
+        self._is_trying = False
         if self._open_call is not None and self._open_call.has_begun:
             self._open_call.end(is_whole=False)
 

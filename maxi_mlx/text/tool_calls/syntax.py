@@ -22,6 +22,7 @@ class ToolSyntax:
 
     ``begin_tags`` begin one call or several. ``other_tags`` stand inside a call. ``group_begin``,
     ``separator`` and ``group_end`` stand before, between and after calls that are written together.
+    ``writes_json``: arguments are one JSON object, so that one of any keys can be written.
     """
 
     name: str
@@ -33,6 +34,7 @@ class ToolSyntax:
     group_begin: str = ""
     separator: str = ""
     group_end: str = ""
+    writes_json: bool = False
     bare_reading: Read | None = read_bare_object
 
     @property

@@ -89,6 +89,16 @@ def mended_json(text: str) -> str | None:
     return None if source.num_unread else "".join(parts)
 
 
+def _is_string(text: str) -> bool:
+    """Whether it is the JSON of one."""
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return False
+    try:
+        return isinstance(json.loads(text), str)
+    except ValueError:
+        return False
+
+
 def typed_json(text: str, schema: Any) -> str:
     """The JSON of a parameter written as ``text``. What does not fit its type stays a string, so
     that whoever answers the call can say what is wrong."""
@@ -97,6 +107,9 @@ def typed_json(text: str, schema: Any) -> str:
         return quoted(text)
     bare = text.strip()
     word = bare.lower()
+    # Where a value need not be a string, one that is may come in JSON's quotes.
+    if isinstance(schema, Mapping) and (not kinds or "string" in kinds) and _is_string(bare):
+        return bare
     if word in ("null", "none") and (not kinds or "null" in kinds):
         return "null"
     if (not kinds or kinds & {"integer", "number"}) and NUMBER.fullmatch(bare):

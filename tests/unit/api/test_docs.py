@@ -10,13 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from maxi_mlx.api.anthropic.fields import COUNT_FIELDS, MESSAGES_FIELDS
 from maxi_mlx.api.openai.fields import CHAT_FIELDS, COMPLETION_FIELDS, RESPONSES_FIELDS, Field
+from maxi_mlx.api.responses.fields import RESPONSE_FIELDS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "api.md"
 TABLES: Mapping[str, Mapping[str, Field]] = {
     "chat": CHAT_FIELDS,
     "completions": COMPLETION_FIELDS,
     "input": RESPONSES_FIELDS,
+    "responses": RESPONSE_FIELDS,
+    "messages": MESSAGES_FIELDS,
+    "count_tokens": COUNT_FIELDS,
 }
 
 

@@ -12,7 +12,7 @@ from openai.types import Model
 from maxi_mlx.api.openai import error_body, model_body, models_body
 from maxi_mlx.core import errors
 from maxi_mlx.core.errors import InvalidRequest, MaxiError, ModelNotFound
-from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.core.models import EmbeddingForm, ModelEntry
 
 ENTRY = ModelEntry(
     id="Qwen3-0.6B",
@@ -38,6 +38,7 @@ def test_a_model() -> None:
         "created": 1700000000,
         "owned_by": "mlx-community",
         "kind": "language",
+        "abilities": ["chat", "completions"],
         "context_length": 40960,
         "max_model_len": 40960,
         "quantization": "4-bit",
@@ -52,7 +53,19 @@ def test_what_is_not_known_of_a_model_is_absent() -> None:
         "created": 1700000000,
         "owned_by": "local",
         "kind": "language",
+        "abilities": ["chat", "completions"],
     }
+
+
+def test_an_embedding_model_says_how_it_pools() -> None:
+    form = EmbeddingForm(
+        pooling=("cls", "mean"), source="1_Pooling/config.json", prompts=(("query", "Q: "),)
+    )
+    written = json.loads(model_body(replace(BARE, kind="embedding", embedding=form)))
+    assert written["abilities"] == ["embeddings", "rerank", "score"]
+    assert written["pooling"] == "cls+mean"
+    assert written["pooling_source"] == "1_Pooling/config.json"
+    assert written["prompts"] == ["query"]
 
 
 @pytest.mark.clients(50, 51)

@@ -46,6 +46,9 @@ SOURCES: list[tuple[str, tuple[object, Any], tuple[str, Any], tuple[str, Any]]] 
     ("cache_memory", ("8GB", 8 * 1024**3), ("0", 0), ('"1gb"', 1024**3)),
     ("cache_disk", ("20GB", 20 * 1024**3), ("0", 0), ('"1gb"', 1024**3)),
     ("cache_dir", ("/a", Path("/a")), ("/b", Path("/b")), ('"/c"', Path("/c"))),
+    ("store", (True, True), ("false", False), ("false", False)),
+    ("store_size", ("2GB", 2 * 1024**3), ("0", 0), ('"1mb"', 1024**2)),
+    ("store_days", ("1", 1.0), ("0.5", 0.5), ("7", 7.0)),
     ("strategy", ("latency", "latency"), ("memory", "memory"), ('"throughput"', "throughput")),
     ("api_key", (("k1", "k2"), ("k1", "k2")), ("k3, k4", ("k3", "k4")), ('["k5"]', ("k5",))),
     (
@@ -272,6 +275,26 @@ def test_variables_that_are_no_settings() -> None:
 def test_what_a_variable_was_meant_to_be(name: str, words: str) -> None:
     told = configuration.unknown_variables({f"MAXI_MLX_{name}": "1"})
     assert told == (f"environment MAXI_MLX_{name} is no setting{words}",)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "value", "source"),
+    [
+        ({"store": False}, {"MAXI_MLX_STORE": "true"}, False, "flag --no-store"),
+        ({"store": None}, {"MAXI_MLX_STORE": "0"}, False, "environment MAXI_MLX_STORE"),
+        ({}, {"MAXI_MLX_STORE": "True"}, True, "environment MAXI_MLX_STORE"),
+    ],
+)
+def test_a_switch(
+    flags: Mapping[str, object], environ: Mapping[str, str], value: bool, source: str
+) -> None:
+    settings = load(flags, environ)
+    assert (settings.store, settings.sources["store"]) == (value, source)
+
+
+def test_a_switch_is_true_or_false() -> None:
+    with pytest.raises(SetupError, match='"maybe" is not true or false'):
+        load({}, {"MAXI_MLX_STORE": "maybe"})
 
 
 def test_bits_and_a_window_exclude_each_other() -> None:

@@ -149,7 +149,7 @@ def riding(events: list[AnswerEvent], kind: type) -> bytes:
         (f"c <tool_call>{CALL}</tool_call>\nd", "c\nd", ""),
         (f"<tool_call>{CALL}</tool_call>", "", ""),
         (f"<think>a</think>b<tool_call>{CALL}", "b", "a"),
-        ("a<tool_call>no call</tool_call>b", "ano callb", ""),
+        ("a<tool_call>no call</tool_call>b", "ano call</tool_call>b", ""),
         ("é", "é", ""),
     ],
 )
