@@ -130,3 +130,15 @@ async def test_a_line_for_billing_does_not_spoil_the_hit(
     first, cached = await usage(client, turn(1))
     assert cached == 0
     assert await usage(client, turn(0xFFFFF)) == (first, first - 1)
+
+
+async def test_a_prompt_counts_once_however_many_answers_it_has(
+    start: Start, scripted_model: Path
+) -> None:
+    client = await start(Settings(), Root(scripted_model, "tests", "folders"))
+    prompts = [LONG, "Of the land. " * 30]
+    body = {"model": "scripted", "prompt": prompts, "n": 3, "max_tokens": 4, "temperature": 1}
+    for cached_but in (None, len(prompts)):
+        got = (await client.post("/v1/completions", json=body)).json["usage"]
+        cached = got["prompt_tokens_details"]["cached_tokens"]
+        assert cached == (0 if cached_but is None else got["prompt_tokens"] - cached_but)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from maxi_mlx.api.responses.fields import RESPONSE_FIELDS
 from maxi_mlx.catalog.catalog import Root
@@ -18,76 +19,38 @@ from maxi_mlx.core.settings import Settings
 from maxi_mlx.server.keys import RESPONSE_RUNS
 from tests.models import build_model
 from tests.models.scripted import COUNT, DIALOGUES, SUM_THOUGHT, TOOLS
-from tests.server.asking import CHAT, NO_END, body, is_idle, until
-from tests.server.running import Answer, Client, Start
+from tests.server.asking import CHAT, body, is_idle, until
+from tests.server.asking_responses import (
+    FLAT_TOOLS,
+    PATH,
+    ask,
+    endless,
+    events_of,
+    made,
+    text_of,
+    without_ids,
+)
+from tests.server.running import Client, Start, started
 
-PATH = "/v1/responses"
-FLAT_TOOLS = [{"type": "function", **tool["function"]} for tool in TOOLS]
 LOGPROBS = ["message.output_text.logprobs"]
 
 
-@pytest.fixture
-async def client(start: Start, scripted_model: Path, long_model: Path) -> Client:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(scripted_model: Path, long_model: Path) -> AsyncIterator[Client]:
+    """One server for all of these tests, since no two ask for the same responses."""
     roots = [Root(folder, "tests", "folders") for folder in (scripted_model, long_model)]
-    return await start(Settings(), *roots)
+    async with started() as start:
+        yield await start(Settings(), *roots)
 
 
-def ask(name: str = "capital", /, **more: Any) -> dict[str, Any]:
-    dialogue = DIALOGUES[name]
-    if dialogue.tools:
-        more = {"tools": FLAT_TOOLS, **more}
-    return {"model": "scripted", "input": list(dialogue.messages), "temperature": 0, **more}
-
-
-def endless(**more: Any) -> dict[str, Any]:
-    return {
-        "model": "long",
-        "input": "hello",
-        "temperature": 0,
-        "logit_bias": NO_END,
-        "chat_template_kwargs": {},
-        **more,
-    }
-
-
-def events_of(answer: Answer) -> list[dict[str, Any]]:
-    assert answer.status == 200, answer.body
-    assert answer.headers["Content-Type"].startswith("text/event-stream")
-    found = []
-    for frame in answer.body.decode().split("\n\n")[:-1]:
-        if frame != ": keep-alive":
-            kind, _, data = frame.partition("\n")
-            found.append(json.loads(data.removeprefix("data: ")))
-            assert kind == f"event: {found[-1]['type']}"
-    assert [event["sequence_number"] for event in found] == list(range(len(found)))
-    return found
-
-
-def text_of(response: Mapping[str, Any]) -> str:
-    return "".join(
-        part["text"]
-        for item in response["output"]
-        if item["type"] == "message"
-        for part in item["content"]
-    )
-
-
-def without_ids(response: Mapping[str, Any]) -> dict[str, Any]:
-    """What two runs of one request have in common."""
-    varying = ("id", "call_id", "created_at", "completed_at", "cached_tokens")
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {k: plain(v) for k, v in value.items() if k not in varying}
-        return [plain(item) for item in value] if isinstance(value, list) else value
-
-    return dict(plain(response))
-
-
-async def made(client: Client, asked: dict[str, Any]) -> dict[str, Any]:
-    answer = await client.post(PATH, json=asked)
-    assert answer.status == 200, answer.body
-    return dict(answer.json)
+@pytest_asyncio.fixture(loop_scope="module")
+async def start() -> AsyncIterator[Start]:
+    """For those that need a server of their own."""
+    async with started() as start:
+        yield start
 
 
 @pytest.mark.clients(5, 19, 80, 81, 82, 87)

@@ -114,9 +114,7 @@ def _write(folder: Path, config: dict[str, Any], shapes: Shapes, *, seed: int) -
     folder.mkdir(parents=True)
     write_json(folder / "config.json", config)
     _save(folder / "model.safetensors", shapes, seed=seed)
-    _write_tokenizer(
-        folder, pad_id=config["pad_token_id"], ends_alone=config["model_type"] == "qwen3"
-    )
+    _write_tokenizer(folder, config["model_type"], pad_id=config["pad_token_id"])
 
 
 def _save(path: Path, shapes: Shapes, *, seed: int) -> None:
@@ -135,9 +133,10 @@ def _values(
     return np.asarray(0.1 * values + (0 if name.endswith("bias") else 1), np.float32)
 
 
-def _write_tokenizer(folder: Path, *, pad_id: int, ends_alone: bool) -> None:
+def _write_tokenizer(folder: Path, family: str, *, pad_id: int) -> None:
     from tokenizers import processors
 
+    ends_alone = family == "qwen3"
     special = ["<cls>", "<sep>", "<mask>"]
     special.insert(pad_id, "<pad>")
     tokenizer = byte_level_tokenizer(CORPUS, special_tokens=special)
@@ -154,6 +153,8 @@ def _write_tokenizer(folder: Path, *, pad_id: int, ends_alone: bool) -> None:
         "cls_token": "<cls>",
         "sep_token": "<sep>",
         "model_max_length": CONTEXT_LENGTH,
+        "model_input_names": ["input_ids", "attention_mask"]
+        + (["token_type_ids"] if family == "bert" else []),
     }
     write_json(folder / "tokenizer_config.json", settings)
 

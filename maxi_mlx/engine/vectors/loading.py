@@ -45,7 +45,7 @@ def load_vector_model(entry: ModelEntry, device_thread: DeviceThread) -> VectorH
     from maxi_mlx.engine.vectors.work import VectorWork
 
     config = read_config(entry.path)
-    tokenizer = tokens.read_tokenizer(entry.path)
+    tokenizer, has_segments = tokens.read_tokenizer(entry.path)
     model = models.load_vectors(entry, config, tokenizer)
     limit = entry.context_length or _UNLIMITED_TOKENS
     num_ids = int(config.get("vocab_size", tokenizer.get_vocab_size()))
@@ -58,7 +58,7 @@ def load_vector_model(entry: ModelEntry, device_thread: DeviceThread) -> VectorH
         if entry.embedding is not None:
             texts = tokens.EmbeddingTexts(plain, entry, entry.embedding)
         else:
-            texts = tokens.PairTexts(plain, takes_segments=models.takes_segments(config))
+            texts = tokens.PairTexts(plain, takes_segments=has_segments)
     work = VectorWork(model, entry, size, memory_left_bytes=device_thread.memory_left_bytes)
     width = model.compute([tokens.TokenRow(ids=[0])]).shape[1]
     return VectorHandle(work, texts, width)

@@ -138,19 +138,13 @@ def load_vectors(entry: ModelEntry, config: Mapping[str, Any], tokenizer: Tokeni
         return CrossEncoder(
             model=load_vlm(entry.path, config, class_name="SequenceClassificationModel"),
             pad_id=pad_id,
-            takes_segments=takes_segments(config),
+            takes_segments=config.get("model_type") == "bert",
         )
     return Judge(
         model=load_language_layers(entry.path, has_head=True),
         yes_id=token_id(tokenizer, "yes"),
         no_id=token_id(tokenizer, "no"),
     )
-
-
-def takes_segments(config: Mapping[str, Any]) -> bool:
-    """Whether the model was trained to know a pair's first text from its second by more than what
-    stands between them."""
-    return config.get("model_type") == "bert" and int(config.get("type_vocab_size", 2)) > 1
 
 
 def measure(model: VectorModel, *, width: int, limit: int) -> BatchSize:

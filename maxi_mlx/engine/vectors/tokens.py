@@ -113,15 +113,16 @@ class Texts:
         return len(encoding.ids) - closing
 
 
-def read_tokenizer(folder: Path) -> Tokenizer:
-    """The folder's tokenizer, by transformers, as sentence-transformers reads it."""
+def read_tokenizer(folder: Path) -> tuple[Tokenizer, bool]:
+    """The folder's tokenizer, by transformers, as sentence-transformers reads it, and whether it
+    tells a pair's two texts apart by segments."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise EngineFailed("its tokenizer has no form that the tokenizers library reads")
-    return copy_of(backend)
+    return copy_of(backend), "token_type_ids" in tokenizer.model_input_names
 
 
 def copy_of(tokenizer: Tokenizer) -> Tokenizer:
