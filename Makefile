@@ -58,6 +58,12 @@ $(BIN)/python:
 	by make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# What serves embeddings, without what mlx-vlm names for its other uses (1 GB, opencv among it).
+define install-light-embeddings
+$(PIP) install --no-deps 'mlx-embeddings>=0.1.0' 'mlx-vlm>=0.7'
+$(PIP) install Pillow requests
+endef
+
 # The builds of MLX's library overwrite each other: whichever was there before goes first.
 define remove-other-library
 @if ls $(VENV)/installed-* 2>/dev/null | grep -qv '^$(INSTALLED)'; then \
@@ -72,6 +78,7 @@ $(INSTALLED): pyproject.toml | $(BIN)/python
 $(INSTALLED_DEV): pyproject.toml | $(BIN)/python
 	$(remove-other-library)
 	$(PIP) install -e '.[$(DEV_EXTRAS)]'
+	$(install-light-embeddings)
 	@touch $(INSTALLED) $@
 
 $(INSTALLED_BENCH): pyproject.toml | $(BIN)/python

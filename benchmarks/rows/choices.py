@@ -15,7 +15,8 @@ ANSWER_TOKENS = 8
 
 
 async def measure(bench: Bench) -> RowResult:
-    """Of other prompts than any before, so that no cache has them."""
+    """Of other prompts than any before, and past the prompt cache: of two prompts that begin with
+    the same digit it would have a token."""
     tokens: dict[int, list[int]] = {1: [], NUM_CHOICES: []}
     async with bench.ours() as server:
         for index in range(bench.sizes.num_runs):
@@ -40,6 +41,7 @@ async def measure(bench: Bench) -> RowResult:
 
 async def _tokens_read(server: Running, prompt: str, *, n: int) -> int:
     before = await settled(server)
-    body = completion_body(server, prompt, max_tokens=ANSWER_TOKENS, n=n, temperature=0.7)
+    fields = {"n": n, "temperature": 0.7, "cache": False}
+    body = completion_body(server, prompt, max_tokens=ANSWER_TOKENS, **fields)
     await ask_all(server, [body], timeout_s=ROUND_TIMEOUT_S)
     return (await settled(server)).prefill_tokens - before.prefill_tokens

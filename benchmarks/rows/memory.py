@@ -1,6 +1,8 @@
 """What hundreds of requests of all kinds leave behind in the device's memory.
 
-Less what the prefix cache says that it keeps of them, since that has a limit of its own.
+Less what the store of prefixes says that it keeps of them. The store is a small one, which is full
+most of the time: its buffers may be larger than what is in them, but there are only so many; what
+is looked for is what would grow for ever.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from rows.figure import Figure, RowResult, at_most, median
 
 NUM_AT_ONCE = 12
 CANCELLED_SHARE = 0.2
+STORED_TOKENS = 2048
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +75,8 @@ async def measure(bench: Bench) -> RowResult:
 
 async def _run(bench: Bench, index: int) -> Growth:
     sizes = bench.sizes
-    async with bench.ours() as server:
+    limit_bytes = int(STORED_TOKENS * bench.in_process.cache_bytes_per_token())
+    async with bench.ours(flags=("--cache-memory", str(limit_bytes))) as server:
         asked = mixed_requests(bench, server, index, number=sizes.num_requests)
         few = [next(asked) for _ in range(sizes.num_first_requests)]
         rest = list(asked)

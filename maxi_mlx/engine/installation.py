@@ -67,7 +67,15 @@ def require_add_on(extra: str, modules: Iterable[str], *, what: str) -> None:
         )
 
 
+# mlx-whisper names torch, gigabytes on Linux, which nothing imports while it runs: it comes
+# without its dependencies, and those it has use for come by this other extra.
+_WHISPER_PARTS = "audio-parts"
+_WHISPER = "--no-deps 'mlx-whisper>=0.4.3,<0.5'"
+
+
 def _add_on_command(extra: str) -> str:
+    if extra == "audio":
+        return f"{_add_on_command(_WHISPER_PARTS)} && {installer()} {_WHISPER}"
     clone = Path(maxi_mlx.__file__).resolve().parents[1]
     if (clone / "pyproject.toml").is_file():
         return f"{installer()} -e '{clone}[{extra}]'"

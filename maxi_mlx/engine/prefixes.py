@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 # Less is read anew sooner than it is kept and found, or fetched from disk.
 MIN_TOKENS = 16
+_SHORT_TOKENS = 64
 _MIN_RESTORED_TOKENS = 128
 # A disk that does not answer is waited for no longer, and not asked for a while.
 _RESTORE_TIMEOUT_S = 5.0
@@ -144,10 +145,13 @@ class Prefixes:
 
     def _fetch(self, job: PromptJob) -> None:
         match = self._find(job)
+        if _is_trifle(match.num_tokens, len(job.token_ids)):
+            match = Match(num_asked=match.num_asked, num_shared=match.num_shared)
         room_tokens = len(job.token_ids) - match.num_tokens
         job.cache = self.store.fetch(match, room_tokens=room_tokens)
         job.num_processed = match.num_tokens
-        if match.num_shared > match.num_tokens:
+        is_fork = match.num_shared > match.num_tokens
+        if is_fork and not _is_trifle(match.num_shared, len(job.token_ids)):
             # Where this prompt parts from a stored one, others may too: a system prompt's end.
             job.borders = tuple(sorted({*job.borders, match.num_shared}))
 
@@ -175,6 +179,14 @@ class Prefixes:
         except Exception:
             logger.exception("the prefix cache failed; answers go on without it")
             return otherwise
+
+
+def _is_trifle(num_tokens: int, num_prompt_tokens: int) -> bool:
+    """Short prompts are read together, which takes no longer than reading one of them. Those that
+    have a beginning in common, such as a template's first words, are not to be told apart by it."""
+    return num_tokens < MIN_TOKENS or (
+        num_tokens < _SHORT_TOKENS and 2 * num_tokens < num_prompt_tokens
+    )
 
 
 def _may_take(job: PromptJob) -> bool:

@@ -9,7 +9,6 @@ _GAPS = {
     "audio": "Making speech is",
     "images": "Making images is",
     "moderations": "Moderation is",
-    "api": "Ollama's own API is",
 }
 
 

@@ -18,6 +18,9 @@ from maxi_mlx.server import (
     lm_studio,
     messages,
     models,
+    ollama,
+    ollama_models,
+    ollama_pull,
     responses,
 )
 
@@ -63,4 +66,18 @@ ROUTES = (
     web.post(spelled("api", "v0", "chat", "completions"), generation.chat),
     web.post(spelled("api", "v0", "completions"), generation.completion),
     web.post(spelled("api", "v0", "embeddings"), embeddings.embed),
+    # Ollama's.
+    web.post(spelled("api", "chat"), ollama.chat),
+    web.post(spelled("api", "generate"), ollama.generate),
+    web.post(spelled("api", "embed"), ollama.embed),
+    web.post(spelled("api", "embeddings"), ollama.embeddings),
+    web.get(spelled("api", "tags"), ollama_models.tags),
+    web.get(spelled("api", "ps"), ollama_models.running),
+    web.get(spelled("api", "version"), ollama_models.version),
+    web.post(spelled("api", "show"), ollama_models.show),
+    web.post(spelled("api", "pull"), ollama_pull.pull),
+    web.post(spelled("api", "copy"), ollama_models.refuse_change),
+    web.post(spelled("api", "create"), ollama_models.refuse_change),
+    web.post(spelled("api", "push"), ollama_models.refuse_change),
+    web.delete(spelled("api", "delete"), ollama_models.refuse_change),
 )

@@ -1,4 +1,4 @@
-"""Sends an answer as server-sent events, while it is being generated."""
+"""Sends an answer as server-sent events, or as lines, while it is being generated."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from maxi_mlx.server.keys import KEEP_ALIVE_S
 DOOR_WAIT_S = 0.8
 DEFAULT_KEEP_ALIVE_S = 10.0
 
+EVENT_STREAM = "text/event-stream; charset=utf-8"
 HEADERS = {
-    "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",  # nginx would collect the answer and hand it out whole
 }
@@ -58,6 +58,7 @@ async def send_stream(
     *,
     writer: Callable[..., StreamWriter],
     keep_alive: bytes,
+    content_type: str = EVENT_STREAM,
     before_end: Callable[[], Awaitable[None]] | None = None,
 ) -> web.StreamResponse:
     """Raises what went wrong before the stream has begun; later errors are events in it.
@@ -70,7 +71,7 @@ async def send_stream(
         if isinstance(event, Failed):
             raise event.error
     text = EventText(writer)
-    response = web.StreamResponse(headers=HEADERS)
+    response = web.StreamResponse(headers={**HEADERS, "Content-Type": content_type})
     await response.prepare(request)
     data = text.of(events, model=feed.model) or keep_alive
     if feed.has_ended and before_end is not None:

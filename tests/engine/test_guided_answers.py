@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +15,15 @@ import jsonschema
 import pytest
 
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.events import Failed, TextDelta
+from maxi_mlx.core.events import Failed
 from maxi_mlx.core.grammar import Constraint, Json, Lark, Node, Pattern, json_by_schema
-from maxi_mlx.core.request import ChatPrompt, Message, Reasoning, SamplingParams, TokenPrompt
-from maxi_mlx.core.settings import Settings
+from maxi_mlx.core.request import Reasoning, SamplingParams, TokenPrompt
 from maxi_mlx.engine.engine import Engine
 from maxi_mlx.engine.guide import GuideSpec
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import FaultNews, TokenNews
 from maxi_mlx.engine.row import Row
-from tests.engine.asking import Reply, ask, make_request
+from tests.engine.asking import ask, make_request
 from tests.engine.conftest import LoadTiny, make_engine
 from tests.engine.desk import Desk
 from tests.engine.grammar.schemas import random_schema
@@ -177,46 +177,48 @@ CATASTROPHES: dict[str, Node] = {
     "a grammar without an end": Lark("start: a\na: a a"),
 }
 
+HARMLESS = {"a regular expression", "a long count"}
+
 
 @pytest.mark.parametrize("name", CATASTROPHES)
 async def test_catastrophes_are_refused_or_answered_soon(engine: Engine, name: str) -> None:
     await ask(engine, make_request([1, 2], max_tokens=1))
     began = time.process_time()
-    try:
-        reply = await ask(
-            engine, make_request([1, 2], max_tokens=5, constraint=form(CATASTROPHES[name]))
-        )
-    except InvalidRequest as error:
-        assert error.param == "response_format"
-        assert len(error.message) < 500
+    request = make_request([1, 2], max_tokens=5, constraint=form(CATASTROPHES[name]))
+    if name in HARMLESS:
+        assert (await ask(engine, request)).finishes[0] is not None
     else:
-        assert reply.finishes[0] is not None or reply.failure
+        with pytest.raises(InvalidRequest) as caught:
+            await ask(engine, request)
+        assert caught.value.param == "response_format"
+        assert len(caught.value.message) < 500
     assert time.process_time() - began < 2
     assert (await ask(engine, make_request([1, 2], max_tokens=3))).failure is None
 
 
 async def test_a_grammar_that_becomes_too_much_work_ends_its_own_answer(engine: Engine) -> None:
-    """Ambiguous without measure: harmless at first, then ever more readings of the same text."""
-    heavy = form(Lark("start: e\ne: e e | e e e | A\nA: /a/"))
-    beside = make_request(prompt_of(9, 1), max_tokens=200)
+    """Three hundred rules, any of which the first letter may have begun."""
+    rules = [
+        f"e{i}: A e{(i * 7 + 1) % 300} | A e{(i * 13 + 5) % 300} | A | e{(i * 3 + 2) % 300} A"
+        for i in range(300)
+    ]
+    start = "start: " + " | ".join(f"e{i}" for i in range(300))
+    heavy = form(Lark("\n".join([start, *rules, "A: /a/"])))
+    beside = make_request(prompt_of(9, 1), max_tokens=60)
     alone = (await ask(engine, beside)).text
-    bad = make_request(prompt_of(9, 2), max_tokens=400, constraint=heavy, sampling=drawn(1))
+    bad = make_request(prompt_of(9, 2), max_tokens=60, constraint=heavy, n=2)
     failed, good = await asyncio.gather(ask(engine, bad), ask(engine, replace(beside, id="beside")))
     assert good.text == alone
     last = failed.events[-1]
-    if isinstance(last, Failed):
-        assert isinstance(last.error, InvalidRequest)
-        assert last.error.param == "response_format"
-        assert "too much work" in last.error.message
-    else:
-        assert set(failed.text) == {"a"}
+    assert isinstance(last, Failed)
+    assert isinstance(last.error, InvalidRequest)
+    assert last.error.param == "response_format"
+    assert "too much work" in last.error.message
 
 
 async def test_a_model_without_an_end_stops_where_the_form_does(
     tiny_model: Any, tmp_path: Path
 ) -> None:
-    import shutil
-
     folder = tmp_path / "endless"
     shutil.copytree(tiny_model("llama"), folder)
     for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
@@ -318,10 +320,3 @@ def test_rows_of_a_batch_that_failed_go_on_by_themselves(load_tiny: LoadTiny) ->
     assert isinstance(desk.of(bad)[-1], FaultNews)
     for row in rows:
         check(text_of(desk, model, row))
-
-
-async def test_tool_text_is_never_looked_for_in_raw_prompts(engine: Engine) -> None:
-    prompt = ChatPrompt(messages=(Message(role="user", text="Hi"),))
-    reply: Reply = await ask(engine, make_request(prompt, model="tiny-qwen3", max_tokens=8))
-    assert all(isinstance(event, TextDelta) or event for event in reply.events)
-    assert Settings().model is None

@@ -11,7 +11,7 @@ from maxi_mlx.engine.admission import message_borders
 from maxi_mlx.engine.mailbox import PrefillNews
 from maxi_mlx.engine.row import PromptJob, Row
 from tests.engine.conftest import LoadTiny
-from tests.engine.desk import BALANCED, Desk
+from tests.engine.desk import BALANCED, Desk, counting_reads
 from tests.engine.test_batch import DRAWN, FAMILIES, alone, make_row, prompt_of
 
 MEGABYTES = 1 << 20
@@ -143,6 +143,23 @@ def test_what_opts_out_neither_takes_nor_leaves(load_tiny: LoadTiny) -> None:
         (row,) = desk.submit(prompt, max_tokens=3, uses_cache=uses_cache)
         desk.run()
         assert cached_tokens(desk, row) == cached
+
+
+def test_short_prompts_that_begin_alike_are_read_together(load_tiny: LoadTiny) -> None:
+    """A template's first words, known from before, are not worth a slice for each prompt."""
+    model = load_tiny("llama")
+    desk = Desk(model, replace(BALANCED, prefill_slice_s=10), cache_bytes=MEGABYTES)
+    head = prompt_of(20, 1)
+    for seed in (2, 3):  # so that the model's speed is known, and the head is stored
+        desk.submit([*head, *prompt_of(60, seed)], max_tokens=2)
+        desk.run()
+    prompts = [[*head, *prompt_of(30, seed)] for seed in range(10, 16)]
+    with counting_reads(desk.scheduler) as reads:
+        rows = [desk.submit(prompt, max_tokens=4)[0] for prompt in prompts]
+        desk.run()
+    assert reads == [6]
+    for row, prompt in zip(rows, prompts, strict=True):
+        assert desk.tokens(row) == alone(model, prompt, 4)
 
 
 def test_stored_prefixes_make_way_for_rows(load_tiny: LoadTiny) -> None:

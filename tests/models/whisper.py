@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -84,7 +85,7 @@ def _table(scripts: tuple[tuple[str, ...], ...], *, is_multilingual: bool) -> di
     for script in scripts:
         tokens = [encoding.encode(word, allowed_special="all") for word in script]
         assert all(len(each) == 1 for each in tokens), "a word of a script is one token"
-        for [before], [after] in zip(tokens, tokens[1:], strict=False):
+        for [before], [after] in pairwise(tokens):
             assert table.get(before, after) == after, "one token always leads to the same other"
             table[before] = after
     return table

@@ -108,7 +108,6 @@ async def test_point_62_an_unknown_path_is_404(start: Start, path: str) -> None:
         ("/v1/audio/transcriptions", "Speech is"),
         ("/v1/images/generations", "Making images is"),
         ("/v1/moderations", "Moderation is"),
-        ("/api/chat", "Ollama's own API is"),
     ],
 )
 async def test_an_api_that_is_still_to_come_is_a_404_that_says_so(

@@ -79,9 +79,7 @@ def test_padding_is_no_nan_in_half_precision(tmp_path: Path, family: str, kind: 
 def test_quantised_weights_are_read(tmp_path: Path) -> None:
     import mlx.core as mx
 
-    folder = tiny.build(
-        tmp_path / "quantised", "bert", quantization={"group_size": 32, "bits": 8}
-    )
+    folder = tiny.build(tmp_path / "quantised", "bert", quantization={"group_size": 32, "bits": 8})
     weights = {}
     for name, array in encoders.read_weights(folder).items():
         if array.ndim == 2 and array.shape[1] == tiny.WIDTH and "pooler" not in name:
@@ -101,7 +99,7 @@ def save(folder: Path, weights: dict[str, Any]) -> None:
     """In place of the file that they may still be read from."""
     import mlx.core as mx
 
-    mx.save_safetensors(str(folder / "new.safetensors"), weights)
+    mx.save_safetensors(str(folder / "new.safetensors"), weights, metadata={"format": "mlx"})
     (folder / "new.safetensors").rename(folder / "model.safetensors")
 
 

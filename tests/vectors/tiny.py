@@ -102,7 +102,9 @@ def build_reranker(folder: Path, family: str) -> Path:
         shapes |= _linear("classifier", 1, WIDTH)
     elif family == "xlm-roberta":
         shapes = {name: shape for name, shape in shapes.items() if "pooler" not in name}
-        shapes |= _linear("classifier.dense", WIDTH, WIDTH) | _linear("classifier.out_proj", 1, WIDTH)
+        shapes |= _linear("classifier.dense", WIDTH, WIDTH) | _linear(
+            "classifier.out_proj", 1, WIDTH
+        )
     else:
         shapes |= {"head.dense.weight": (WIDTH, WIDTH), "head.norm.weight": (WIDTH,)}
         shapes |= _linear("classifier", 1, WIDTH)
@@ -165,7 +167,12 @@ def _write_modules(folder: Path, family: str) -> None:
         kinds += [("2_Dense", "Dense"), ("3_Dense", "Dense")]
     kinds.append((f"{len(kinds)}_Normalize", "Normalize"))
     modules = [
-        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        {
+            "idx": index,
+            "name": str(index),
+            "path": path,
+            "type": f"sentence_transformers.models.{kind}",
+        }
         for index, (path, kind) in enumerate(kinds)
     ]
     write_list(folder / "modules.json", modules)

@@ -63,7 +63,7 @@ def parse_embedding(body: bytes, *, request_id: str) -> EmbeddingCall:
         id=request_id,
         model=checked_model(fields.model),
         inputs=_inputs(fields.input),
-        dimensions=_dimensions(fields.dimensions),
+        dimensions=checked_dimensions(fields.dimensions),
         prompt_name=fields.prompt_name,
         input_type=_input_type(fields.input_type),
         truncate=checked_truncate(fields.truncate),
@@ -154,7 +154,7 @@ def checked_truncate(value: bool | str | None) -> bool:
     return bool(value)
 
 
-def _dimensions(value: int | None) -> int | None:
+def checked_dimensions(value: int | None) -> int | None:
     if value is not None and not 1 <= value <= _MAX_DIMENSIONS:
         raise InvalidRequest(f"'dimensions' is {value}; it counts from 1.", param="dimensions")
     return value

@@ -54,3 +54,15 @@ SMOLLM2 = EmbeddedModel(
         "out, often wrong in what it says."
     ),
 )
+
+# What people call it, in lower case.
+SMOLLM2_NAMES = frozenset(
+    {
+        "smollm2",
+        "smollm2:latest",
+        "smollm2:135m",
+        "smollm2-135m",
+        "smollm2-135m-instruct",
+        "huggingfacetb/smollm2-135m-instruct",
+    }
+)

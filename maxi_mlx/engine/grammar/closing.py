@@ -9,7 +9,8 @@ text always ends the same way.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,6 +23,7 @@ from maxi_mlx.engine.grammar.tokens import NUM_BYTES
 RECENT_BYTES = 96
 _CLOSERS = tuple(b'}]"')
 _BLANKS = tuple(b" \n\t\r")
+_ENDS = re.compile(r"/|close|end|<\|call\|>|tool_call\|>", re.IGNORECASE)
 _QUOTE, _BACKSLASH = b'"\\'
 # In this order, where nothing better is known: what ends an item, then values by their length.
 _MARKS = tuple(b",)>:;.!?/-|=_@#$%^&*+~<('`")
@@ -49,11 +51,16 @@ class _Walk:
 
 class ClosingSearch:
     """Searches one grammar. An end token counts as any other: where the text may not end, it is
-    part of the grammar, as of a call that it ends."""
+    part of the grammar, as of a call that it ends. ``special_names``: symbols and their names."""
 
-    def __init__(self, words: Words, *, num_symbols: int) -> None:
+    def __init__(self, words: Words, *, num_symbols: int, special_names: Mapping[int, str]) -> None:
         self._text_mask = (1 << num_symbols) - 1
         self._byte_mask = (1 << NUM_BYTES) - 1
+        # Another call may be begun where the calls may end: what sounds like an end comes first.
+        specials = range(NUM_BYTES, num_symbols)
+        self._specials = sorted(
+            specials, key=lambda symbol: not _ENDS.search(special_names.get(symbol, ""))
+        )
         rest = [i for i in range(NUM_BYTES) if i not in {*_MARKS, *_ORDER, *_BLANKS, _BACKSLASH}]
         self._order = [*_MARKS, *_ORDER, *rest, *_BLANKS, _BACKSLASH]
         self._tags = _continuations(words.tags, from_start=True)
@@ -92,7 +99,7 @@ class ClosingSearch:
 
     def _candidates(self, mask: int, recent: bytes) -> Iterator[int]:
         if special := mask & ~self._byte_mask:
-            yield from _bits(special)
+            yield from (symbol for symbol in self._specials if special >> symbol & 1)
         is_in_string = mask >> _SHARP & 1
         if is_in_string:
             if mask >> _CONTROL & 1:
@@ -232,10 +239,3 @@ def _next_bytes(
 def _extended(recent: bytes, symbols: Sequence[int]) -> bytes:
     more = bytes(symbol for symbol in symbols if symbol < NUM_BYTES)
     return (recent + more)[-RECENT_BYTES:]
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low

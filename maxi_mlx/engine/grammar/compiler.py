@@ -115,7 +115,11 @@ def _compile(constraint: Constraint, tokenizer: GrammarTokenizer) -> CompiledGra
     # The first mask builds tables that all copies share, and shows grammars that allow nothing.
     tokens.compute_bitmask()
     _raise_error(tokens)
-    search = ClosingSearch(writer.words, num_symbols=tokenizer.num_symbols)
+    search = ClosingSearch(
+        writer.words,
+        num_symbols=tokenizer.num_symbols,
+        special_names={number: name for name, number in numbers.items()},
+    )
     path = search.find(symbols, b"", most=_MAX_CLOSE_SYMBOLS, num_retries=_NUM_RETRIES, fuel=_FUEL)
     close = None if path is None else close_tokens(tokens, path, tokenizer)
     return CompiledGrammar(

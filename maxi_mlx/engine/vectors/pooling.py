@@ -59,8 +59,8 @@ def pool(hidden: mx.array, starts: mx.array, ends: mx.array, modes: Sequence[Poo
 
 
 def _weighted(hidden: mx.array, weights: mx.array) -> mx.array:
-    shares = weights / weights.sum(axis=1, keepdims=True)
-    return (shares[:, None, :] @ hidden)[:, 0]
+    # No product of matrices: on some GPUs those are of less than single precision.
+    return (hidden * weights[..., None]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
 
 
 def normalize(vectors: mx.array) -> mx.array:

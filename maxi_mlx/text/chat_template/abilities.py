@@ -21,6 +21,7 @@ from maxi_mlx.text.chat_template.forms import (
     template_tools,
     tool_variables,
 )
+from maxi_mlx.text.chat_template.limits import Limits, working
 from maxi_mlx.text.chat_template.template import RenderFailed, Template
 
 _USER = Message(role="user", text="zqask1")
@@ -49,6 +50,8 @@ _RESULTS = tuple(
 _WRONG_ARGUMENTS = re.compile(r"""'zqname'|\\"zqname""")
 _ARGUMENTS: tuple[Arguments, ...] = ("object", "text")
 _EMPTY: tuple[EmptyContent, ...] = ("text", "null", "absent")
+# For all trials: others' answers may wait for the load.
+_LIMITS = Limits(time_s=2.0)
 _SWITCHES = ("enable_thinking", "thinking")
 
 
@@ -73,6 +76,11 @@ class Abilities:
 
 def find_abilities(template: Template) -> Abilities:
     """Raises nothing: a template that takes not even a plain question can do nothing else."""
+    with working(_LIMITS):
+        return _found(template)
+
+
+def _found(template: Template) -> Abilities:
     trial = _Trial(template)
     form = _content_form(trial)
     form, tools = _tools(trial, form)

@@ -34,9 +34,12 @@ class Limits:
 class Work:
     """What one rendering has done so far. Lives on the thread that renders."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, within: Work | None = None) -> None:
+        """``within``: work that this is a part of, whose time counts too."""
         self._limits = limits
         self._ends_at = time.thread_time() + limits.time_s
+        if within is not None:
+            self._ends_at = min(self._ends_at, within._ends_at)
         self._ticks_left = _TICKS_A_LOOK
 
     def tick(self) -> None:
@@ -60,7 +63,7 @@ _current: ContextVar[Work | None] = ContextVar("chat_template_work", default=Non
 @contextmanager
 def working(limits: Limits) -> Iterator[Work]:
     """Counts what is rendered inside, on this thread."""
-    work = Work(limits)
+    work = Work(limits, within=_current.get())
     token = _current.set(work)
     try:
         yield work

@@ -82,9 +82,9 @@ def _check_names(tool: Tool, properties: Mapping[str, Any], pattern: re.Pattern[
     for name in properties:
         if not pattern.fullmatch(name):
             raise InvalidRequest(
-                f"The tool {tool.name!r} has a parameter {name[:80]!r}, a name that this model's way "
-                "of writing calls has no room for, so that its calls can't be enforced. Give it "
-                "another name.",
+                f"The tool {tool.name!r} has a parameter {name[:80]!r}, a name that can't be "
+                "written in this model's calls, so that these can't be enforced. Give it another "
+                "name, of letters and underscores.",
                 param="tools",
             )
 

@@ -16,7 +16,7 @@ from maxi_mlx.text.tool_calls.call import Call, is_name
 from maxi_mlx.text.tool_calls.json_calls import read_arguments
 from maxi_mlx.text.tool_calls.json_copier import JsonCopier, Malformed, escaped
 from maxi_mlx.text.tool_calls.reader import ToolCallReader
-from maxi_mlx.text.tool_calls.values import is_text, parameter_schema, quoted, typed_json
+from maxi_mlx.text.tool_calls.values import is_text, kinds_of, parameter_schema, quoted, typed_json
 
 _HEADER = re.compile(r"[^<>\n]*")
 _HEADER_NAME = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))(.*)""", re.DOTALL)
@@ -290,7 +290,7 @@ def _k3_call(reader: ToolCallReader, call: Call) -> Reading[None]:
             says = yield from _attributes(source)
             key = says.get("key", "")
             schema: Any = parameter_schema(parameters, key)
-            if "type" in says:
+            if "type" in says and len(kinds_of(schema)) < 2:  # more than the tag can say
                 schema = {"type": says["type"]}
             lead = f"{', ' if num_values else ''}{quoted(key)}: "
             tags = Tags(("<|close|>argument<|sep|>",))

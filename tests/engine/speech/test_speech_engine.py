@@ -171,7 +171,7 @@ SHORT = {"one sample": np.ones(1, np.float32), "0.09 s": voice(0.09)}
 
 @pytest.mark.parametrize("name", SHORT)
 async def test_what_is_shorter_than_a_word_is_refused(speech: Engine, name: str) -> None:
-    with pytest.raises(InvalidRequest, match="at least 0.1 s"):
+    with pytest.raises(InvalidRequest, match=r"at least 0\.1 s"):
         await events_of(speech, ask(SHORT[name]))
 
 
@@ -214,22 +214,9 @@ async def test_whisper_1_means_a_model_that_is_there(
             await events_of(engine, ask(voice(1), "tiny-llama"))
 
 
-async def test_two_recordings_take_turns(speech: Engine) -> None:
-    order: list[int] = []
-
-    async def listen(place: int) -> str:
-        texts = []
-        async for event in speech.transcribe(ask(voice(85))):
-            if isinstance(event, TranscriptionProgress):
-                order.append(place)
-            if isinstance(event, SegmentWritten):
-                texts.append(event.segment.text)
-        return "".join(texts).strip()
-
-    texts = await asyncio.gather(listen(0), listen(1))
-    assert set(texts) == {" ".join([whisper.TEXT] * 3)}
-    both = order[order.index(1 - order[0]) :][:3]
-    assert all(first != second for first, second in zip(both, both[1:], strict=False)), order
+async def test_two_recordings_at_once_are_both_right(speech: Engine) -> None:
+    texts = await asyncio.gather(*(segments_of(speech, ask(voice(40))) for _ in range(2)))
+    assert {text_of(each) for each in texts} == {" ".join([whisper.TEXT] * 2)}
 
 
 async def test_who_leaves_ends_the_work_within_a_window(speech: Engine) -> None:
@@ -257,11 +244,10 @@ async def test_a_recording_that_lies_on_disk_is_the_same(
 ) -> None:
     from maxi_mlx.engine.speech import recording
 
+    sound = np.concatenate([silence(2), voice(31), silence(9), voice(3)])
+    in_memory = await segments_of(speech, ask(sound))
     monkeypatch.setattr(recording, "_IN_MEMORY_BYTES", 1 << 16)
-    sound = np.concatenate([voice(31), silence(9), voice(3)])
-    segments = await segments_of(speech, ask(sound))
-    assert [segment.seek for segment in segments][:4] == [0, 0, 3000, 3000]
-    assert segments[-1].start_s > 39
+    assert await segments_of(speech, ask(sound)) == in_memory
 
 
 async def test_chat_goes_on_while_a_recording_is_written_down(

@@ -129,7 +129,9 @@ def test_a_loop_compresses_better_than_speech() -> None:
 # -- what is heard -------------------------------------------------------------------------------
 
 
-def frames_of(samples: np.ndarray, pieces: list[int] | None = None):  # noqa: ANN201
+def frames_of(
+    samples: np.ndarray, pieces: list[int] | None = None
+) -> list[np.ndarray]:
     from maxi_mlx.engine.speech.features import FeatureMaker
 
     filters = np.abs(np.random.default_rng(1).standard_normal((80, 201))).astype(np.float32)
@@ -137,7 +139,7 @@ def frames_of(samples: np.ndarray, pieces: list[int] | None = None):  # noqa: AN
     frames = [maker.feed(piece) for piece in np.split(samples, pieces or [])]
     frames.append(maker.finish())
     mels = np.concatenate([each.mels for each in frames])
-    return mels, np.concatenate([each.levels_db for each in frames])
+    return [mels, np.concatenate([each.levels_db for each in frames])]
 
 
 def regions_of(samples: np.ndarray) -> list[tuple[float, float]]:

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from maxi_mlx.api.anthropic.fields import COUNT_FIELDS, MESSAGES_FIELDS
-from maxi_mlx.api.openai.fields import CHAT_FIELDS, COMPLETION_FIELDS, RESPONSES_FIELDS, Field
+from maxi_mlx.api.jina.fields import RERANK_FIELDS, SCORE_FIELDS
+from maxi_mlx.api.ollama import fields as ollama
+from maxi_mlx.api.openai.fields import (
+    CHAT_FIELDS,
+    COMPLETION_FIELDS,
+    EMBEDDING_FIELDS,
+    RESPONSES_FIELDS,
+    Field,
+)
 from maxi_mlx.api.responses.fields import RESPONSE_FIELDS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "api.md"
@@ -19,9 +27,17 @@ TABLES: Mapping[str, Mapping[str, Field]] = {
     "chat": CHAT_FIELDS,
     "completions": COMPLETION_FIELDS,
     "input": RESPONSES_FIELDS,
+    "embeddings": EMBEDDING_FIELDS,
+    "rerank": RERANK_FIELDS,
+    "score": SCORE_FIELDS,
     "responses": RESPONSE_FIELDS,
     "messages": MESSAGES_FIELDS,
     "count_tokens": COUNT_FIELDS,
+    "api/chat": ollama.CHAT_FIELDS,
+    "api/generate": ollama.GENERATE_FIELDS,
+    "options": ollama.OPTION_FIELDS,
+    "api/embed": ollama.EMBED_FIELDS,
+    "api/embeddings": ollama.EMBEDDINGS_FIELDS,
 }
 
 

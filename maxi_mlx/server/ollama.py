@@ -1,0 +1,125 @@
+"""POST /api/chat, /api/generate, /api/embed and /api/embeddings: Ollama's API."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from maxi_mlx.api import ollama
+from maxi_mlx.server.body import read_body
+from maxi_mlx.server.feed import EventFeed
+from maxi_mlx.server.generation import LARGE_BODY_BYTES
+from maxi_mlx.server.keys import CATALOG, ENGINE, FEEDS, RECORD
+from maxi_mlx.server.stream import send_stream
+from maxi_mlx.server.whole import send_whole
+
+LINES = "application/x-ndjson"
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """How one endpoint reads a body and writes an answer."""
+
+    parse: Callable[..., ollama.WritingCall]
+    line_writer: type[ollama.LineWriter]
+    whole_answer: type[ollama.WholeAnswer]
+
+
+CHAT = Endpoint(
+    parse=ollama.parse_chat,
+    line_writer=ollama.ChatLineWriter,
+    whole_answer=ollama.ChatAnswer,
+)
+GENERATE = Endpoint(
+    parse=ollama.parse_generate,
+    line_writer=ollama.GenerateLineWriter,
+    whole_answer=ollama.GenerateAnswer,
+)
+
+
+async def chat(request: web.Request) -> web.StreamResponse:
+    return await _write(request, CHAT)
+
+
+async def generate(request: web.Request) -> web.StreamResponse:
+    return await _write(request, GENERATE)
+
+
+async def _write(request: web.Request, endpoint: Endpoint) -> web.StreamResponse:
+    record = request[RECORD]
+    call = await parsed(request, endpoint.parse)
+    record.model = call.request.model or None
+    head: dict[str, Any] = {
+        "created_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+        "logprobs": call.request.top_logprobs is not None,
+        "history": call.history,
+    }
+    if call.loads:
+        return await _load(request, call, writer=partial(endpoint.line_writer, **head))
+    events = request.app[ENGINE].generate(call.request)
+    async with EventFeed(
+        events, asked_model=call.request.model, record=record, among=request.app[FEEDS]
+    ) as feed:
+        if not call.stream:
+            return await send_whole(feed, partial(endpoint.whole_answer, **head))
+        writer = partial(endpoint.line_writer, **head)
+        keep_alive = writer(model=call.request.model).keep_alive()
+        return await send_stream(
+            request, feed, writer=writer, keep_alive=keep_alive, content_type=LINES
+        )
+
+
+async def _load(
+    request: web.Request, call: ollama.WritingCall, *, writer: Callable[..., ollama.LineWriter]
+) -> web.Response:
+    """A request without a prompt. A model that isn't needed any more stays where it is until
+    another needs the memory; that is the engine's to know."""
+    asked = call.request
+    if call.unloads:
+        if asked.model:
+            await asyncio.to_thread(request.app[CATALOG].find, asked.model)
+    else:
+        await request.app[ENGINE].count_tokens(asked)
+    body = writer(model=asked.model).without_answer("unload" if call.unloads else "load")
+    return web.Response(body=body, content_type="application/json")
+
+
+async def embed(request: web.Request) -> web.Response:
+    return await _embed(request, ollama.parse_embed)
+
+
+async def embeddings(request: web.Request) -> web.Response:
+    return await _embed(request, ollama.parse_embeddings)
+
+
+async def _embed(request: web.Request, parse: Callable[..., ollama.EmbedCall]) -> web.Response:
+    begun_s = time.monotonic()
+    record = request[RECORD]
+    call = await parsed(request, parse)
+    record.model = call.request.model or None
+    result = None
+    if call.request.inputs:
+        result = await request.app[ENGINE].embed(call.request)
+        record.model, record.prompt_tokens = result.model, result.prompt_tokens
+    total_s = time.monotonic() - begun_s
+    # Many numbers take so long to write that others' text would stand still.
+    body = await asyncio.to_thread(ollama.embed_body, call, result, total_s=total_s)
+    return web.Response(body=body, content_type="application/json")
+
+
+async def parsed(request: web.Request, parse: Callable[..., Parsed]) -> Parsed:
+    record = request[RECORD]
+    record.protocol = "ollama"
+    body = await read_body(request)
+    read = partial(parse, body, request_id=record.id)
+    # A body of many megabytes takes a second, in which others' text would stand still.
+    return read() if len(body) < LARGE_BODY_BYTES else await asyncio.to_thread(read)

@@ -1,0 +1,100 @@
+"""Which inputs share a batch, and how large it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxi_mlx.engine.vectors.batches import BatchSize, Inputs, pick
+
+
+def inputs(*lengths: int) -> Inputs:
+    return Inputs(dict(enumerate(lengths)))
+
+
+def up_to(tokens: int):  # type: ignore[no-untyped-def]
+    return lambda count, longest: count * longest <= tokens
+
+
+def test_the_first_request_sets_the_length_from_its_longest_input() -> None:
+    first = inputs(10, 100, 90, 95)
+    assert pick([first], up_to(250)) == [[1, 3]]
+    assert first.longest == 90
+    assert len(first) == 2
+
+
+def test_what_the_first_leaves_free_goes_to_the_others_in_turn() -> None:
+    requests = [inputs(100), inputs(90, 80, 70, 99), inputs(95, 101, 65)]
+    assert pick(requests, up_to(500)) == [[0], [3, 0], [0, 2]]
+
+
+def test_one_input_is_a_batch_however_long() -> None:
+    assert pick([inputs(1000)], up_to(10)) == [[0]]
+
+
+def test_much_shorter_inputs_wait_for_a_batch_of_their_own() -> None:
+    assert pick([inputs(500, 100)], up_to(10_000)) == [[0]]
+
+
+def test_very_short_ones_share_a_batch_whatever_their_lengths() -> None:
+    assert pick([inputs(30, 1, 2)], up_to(10_000)) == [[0, 2, 1]]
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 600), min_size=1, max_size=20), min_size=1, max_size=6),
+    st.integers(1, 3000),
+)
+def test_everything_is_done_once_and_nobody_waits_long(
+    lengths: list[list[int]], tokens: int
+) -> None:
+    requests = {index: inputs(*each) for index, each in enumerate(lengths)}
+    done: dict[int, list[int]] = {index: [] for index in requests}
+    line = list(requests)
+    waited = dict.fromkeys(requests, 0)
+    while line:
+        batch = pick([requests[index] for index in line], up_to(tokens))
+        assert batch[0], "the first in line has its turn"
+        sizes = [
+            lengths[i][place] for i, places in zip(line, batch, strict=True) for place in places
+        ]
+        assert len(sizes) == 1 or len(sizes) * max(sizes) <= tokens
+        for index, places in zip(line, batch, strict=True):
+            done[index] += places
+            waited[index] = 0 if places else waited[index] + 1
+            assert waited[index] < len(requests)
+        line = [index for index in (*line[1:], line[0]) if len(requests[index])]
+    assert {index: sorted(places) for index, places in done.items()} == {
+        index: list(range(len(each))) for index, each in enumerate(lengths)
+    }
+
+
+def largest(size: BatchSize, slice_s: float, *, longest: int, most_bytes: int = 1 << 40) -> int:
+    fits = size.fits(slice_s, most_bytes=most_bytes)
+    return next(count for count in range(1, 100_000) if not fits(count + 1, longest))
+
+
+@pytest.mark.parametrize("slice_s", [0.02, 0.1, 0.5])
+def test_a_batch_takes_about_as_long_as_it_may(slice_s: float) -> None:
+    size = BatchSize(width=64)
+    took_s = 0.0
+    for _ in range(60):
+        count = largest(size, slice_s, longest=32)
+        took_s = 0.004 + count * 32 * 2e-5  # a device with a fixed cost
+        size.learn(count, 32, took_s)
+    assert slice_s / 2 < took_s < slice_s * 1.5
+
+
+def test_one_slow_batch_is_soon_forgotten() -> None:
+    size = BatchSize(width=64)
+    size.learn(4, 32, 9.0)  # compiled its kernels
+    size.learn(4, 32, 0.002)
+    assert largest(size, 0.5, longest=32) > 20
+
+
+def test_memory_bounds_a_batch() -> None:
+    size = BatchSize(width=64, token_bytes=1000, pair_bytes=10)
+    for _ in range(20):
+        size.learn(512, 32, 1e-3)
+    assert largest(size, 1.0, longest=100, most_bytes=1_000_000) == 5
+    assert size.memory_bytes(5, 100) == 5 * 100 * 2000

@@ -1,0 +1,137 @@
+"""One model's requests on the device: turns, order, leaving, and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from maxi_mlx.core.errors import EngineFailed
+from maxi_mlx.core.settings import STRATEGIES
+from maxi_mlx.engine import device
+
+device.prepare("auto")
+
+from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, RowsNews  # noqa: E402
+from maxi_mlx.engine.rota import Rota  # noqa: E402
+from maxi_mlx.engine.vectors.batches import BatchSize  # noqa: E402
+from maxi_mlx.engine.vectors.job import VectorJob  # noqa: E402
+from maxi_mlx.engine.vectors.tokens import TokenRow  # noqa: E402
+from maxi_mlx.engine.vectors.work import VectorWork  # noqa: E402
+from tests.engine.conftest import entry_for  # noqa: E402
+
+BAD = 666
+
+
+@dataclass
+class Echo:
+    """Gives each row's first token, and raises on one of them: what a request gets is seen."""
+
+    batches: list[list[int]] = field(default_factory=list)
+
+    def compute(self, rows: Sequence[TokenRow]) -> NDArray[np.float32]:
+        firsts = [row.ids[0] for row in rows]
+        self.batches.append(firsts)
+        if BAD in firsts:
+            raise RuntimeError("a bad row")
+        return np.array([[first] for first in firsts], dtype=np.float32)
+
+
+@pytest.fixture
+def echo() -> Echo:
+    return Echo()
+
+
+@pytest.fixture
+def work(echo: Echo, tiny_model) -> VectorWork:  # type: ignore[no-untyped-def]
+    entry = entry_for(tiny_model("llama"))
+    size = BatchSize(width=64)
+    return VectorWork(echo, entry, size, memory_left_bytes=lambda: 1 << 30)
+
+
+def job(*firsts: int, length: int = 40) -> VectorJob:
+    return VectorJob(Mailbox(), [TokenRow(ids=[first] * length) for first in firsts])
+
+
+def run(work: VectorWork, *, turns: int = 1000) -> Outbox:
+    rota, outbox = Rota(STRATEGIES["balanced"]), []
+    for _ in range(turns):
+        if not work.has_work:
+            break
+        outbox += rota.turn([work])
+    return outbox
+
+
+def test_results_come_in_the_order_of_the_inputs(work: VectorWork) -> None:
+    lengths = [3, 90, 40, 1, 90, 7]
+    asked = VectorJob(Mailbox(), [TokenRow(ids=[10 + i] * n) for i, n in enumerate(lengths)])
+    work.submit(asked)
+    [(mailbox, news)] = run(work)
+    assert mailbox is asked.mailbox
+    assert isinstance(news, RowsNews)
+    assert news.rows[:, 0].tolist() == [10, 11, 12, 13, 14, 15]
+    assert work.figures().num_prefill_tokens == sum(lengths)
+
+
+def test_a_small_request_does_not_wait_for_a_large_one(work: VectorWork, echo: Echo) -> None:
+    work.submit(job(*range(1000, 2000)))
+    run(work, turns=2)
+    small = job(7)
+    work.submit(small)
+    outbox = run(work, turns=2)
+    assert [mailbox for mailbox, _ in outbox] == [small.mailbox]
+    assert work.has_work
+
+
+def test_requests_share_a_batch(work: VectorWork, echo: Echo) -> None:
+    jobs = [job(index) for index in range(5)]
+    for each in jobs:
+        work.submit(each)
+    outbox = run(work)
+    assert len(outbox) == 5
+    assert [len(batch) for batch in echo.batches] == [5]
+
+
+def test_whoever_leaves_takes_its_inputs_along(work: VectorWork, echo: Echo) -> None:
+    leaving, staying = job(*range(500)), job(7)
+    work.submit(leaving)
+    work.submit(staying)
+    run(work, turns=1)
+    num_before = sum(map(len, echo.batches))
+    work.cancel(leaving.mailbox)
+    outbox = run(work)
+    assert all(mailbox is staying.mailbox for mailbox, _ in outbox)
+    assert sum(map(len, echo.batches)) - num_before <= 1
+
+
+def test_a_bad_request_ends_alone(work: VectorWork) -> None:
+    good, bad = job(1, 2, 3), job(4, BAD)
+    work.submit(good)
+    work.submit(bad)
+    news = dict(run(work))
+    assert isinstance(news[good.mailbox], RowsNews)
+    assert isinstance(news[bad.mailbox], FaultNews)
+    assert isinstance(news[bad.mailbox].error, EngineFailed)
+    assert "a bad row" in (work.figures().fault or "")
+    work.submit(again := job(5))
+    assert dict(run(work))[again.mailbox].rows.tolist() == [[5.0]]  # type: ignore[union-attr]
+
+
+def test_what_ends_the_model_ends_every_request(work: VectorWork) -> None:
+    jobs = [job(1), job(2)]
+    for each in jobs:
+        work.submit(each)
+    outbox: Outbox = []
+    work.fail_all(lambda: EngineFailed("gone"), outbox)
+    assert {id(mailbox) for mailbox, _ in outbox} == {id(each.mailbox) for each in jobs}
+    assert not work.has_work
+
+
+def test_many_requests_want_one_slice(work: VectorWork) -> None:
+    """Answers' share of the device is for as many answers as there are things to read."""
+    for _ in range(10):
+        work.submit(job(1, 2))
+    assert work.num_wanting == 1
