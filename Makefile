@@ -64,6 +64,11 @@ $(PIP) install --no-deps 'mlx-embeddings>=0.1.0' 'mlx-vlm>=0.7'
 $(PIP) install Pillow requests
 endef
 
+# mlx-whisper without torch, which it names and never imports; dev has what it does import.
+define install-light-audio
+$(PIP) install --no-deps 'mlx-whisper>=0.4.3,<0.5'
+endef
+
 # The builds of MLX's library overwrite each other: whichever was there before goes first.
 define remove-other-library
 @if ls $(VENV)/installed-* 2>/dev/null | grep -qv '^$(INSTALLED)'; then \
@@ -79,6 +84,7 @@ $(INSTALLED_DEV): pyproject.toml | $(BIN)/python
 	$(remove-other-library)
 	$(PIP) install -e '.[$(DEV_EXTRAS)]'
 	$(install-light-embeddings)
+	$(install-light-audio)
 	@touch $(INSTALLED) $@
 
 $(INSTALLED_BENCH): pyproject.toml | $(BIN)/python

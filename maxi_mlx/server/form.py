@@ -62,7 +62,8 @@ async def received_form(request: web.Request, *, limit_bytes: int) -> AsyncItera
         yield form
     finally:
         if form.file is not None:
-            await asyncio.to_thread(form.file.close)
+            # Not awaited: a client that has left cancels whatever its handler waits for.
+            asyncio.get_running_loop().run_in_executor(None, form.file.close)
 
 
 async def _read(request: web.Request, form: Form, limit_bytes: int) -> None:

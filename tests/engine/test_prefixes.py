@@ -1,4 +1,4 @@
-"""Prompts that begin as others did: what was read once is not read again, and nothing else changes."""
+"""Prompts that begin as others did: read once, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maxi_mlx.text.source import Source
@@ -40,11 +40,18 @@ def kinds_of(schema: Any, *, depth: int = 0) -> frozenset[str]:
         values = schema.get("enum")
         values = values if isinstance(values, list) else []
         found.update(_kind(value) for value in (*values, *_constant(schema)))
-    for word in ("anyOf", "oneOf", "allOf"):
-        choices = schema.get(word)
-        for choice in choices if isinstance(choices, list) else ():
-            found |= kinds_of(choice, depth=depth + 1)
+    if not found and any(not kinds for kinds in _of_options(schema, ("anyOf", "oneOf"), depth)):
+        return frozenset()  # one option is open, such as a reference
+    for kinds in _of_options(schema, ("anyOf", "oneOf", "allOf"), depth):
+        found |= kinds
     return frozenset(found) & frozenset(_KINDS)
+
+
+def _of_options(
+    schema: Mapping[str, Any], words: Sequence[str], depth: int
+) -> list[frozenset[str]]:
+    lists = [schema[word] for word in words if isinstance(schema.get(word), list)]
+    return [kinds_of(option, depth=depth + 1) for options in lists for option in options]
 
 
 def _constant(schema: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -290,7 +290,8 @@ def _k3_call(reader: ToolCallReader, call: Call) -> Reading[None]:
             says = yield from _attributes(source)
             key = says.get("key", "")
             schema: Any = parameter_schema(parameters, key)
-            if "type" in says and len(kinds_of(schema)) < 2:  # more than the tag can say
+            # Of a tool that is known, its schema says more than a tag can, if not one type alone.
+            if "type" in says and (schema is None or len(kinds_of(schema)) == 1):
                 schema = {"type": says["type"]}
             lead = f"{', ' if num_values else ''}{quoted(key)}: "
             tags = Tags(("<|close|>argument<|sep|>",))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import Tool
 from maxi_mlx.text.tool_calls import ToolSyntax, syntaxes
 from maxi_mlx.text.tool_calls.shape import (
@@ -34,7 +35,22 @@ NESTED: Mapping[str, Any] = {
     "required": ["lines", "text"],
     "$defs": {"place": {"type": "object", "properties": {"x": {"type": "number"}}}},
 }
+# Values that may be of several types, and texts that may only be some.
+MIXED: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "kind": {"const": "a b"},
+        "mode": {"anyOf": [{"const": "x"}, {"type": "string", "enum": ["y", "z"]}]},
+        "size": {"enum": ["S", 3, None, True]},
+        "place": {"anyOf": [{"$ref": "#/$defs/place"}, {"type": "null"}]},
+        "where": {"anyOf": [{"type": "object", "properties": {}}, {"const": "here"}]},
+    },
+    "required": ["name", "kind", "mode"],
+    "$defs": {"place": {"type": "object", "properties": {"x": {"type": "number"}}}},
+}
 TOOLS = (
+    Tool(name="mixed", parameters=MIXED),
     Tool(name="get_weather", parameters=WEATHER),
     Tool(name="get_time", parameters=CLOCK),
     Tool(name="write", parameters=NESTED),
@@ -48,8 +64,14 @@ TEXTS = (
 
 
 def values(schema: Any) -> st.SearchStrategy[Any]:
+    if "const" in schema:
+        return st.just(schema["const"])
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
+    if "anyOf" in schema:
+        return st.one_of(*(values(option) for option in schema["anyOf"]))
+    if "$ref" in schema:
+        return values(NESTED["$defs"]["place"])
     match schema.get("type"):
         case "string":
             return TEXTS
@@ -59,6 +81,8 @@ def values(schema: Any) -> st.SearchStrategy[Any]:
             return st.floats(-1e6, 1e6)
         case "boolean":
             return st.booleans()
+        case "null":
+            return st.none()
         case "array":
             return st.lists(values(schema["items"]), max_size=3)
         case _:
@@ -107,7 +131,7 @@ def _resolved(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("syntax", syntaxes.ALL, ids=lambda syntax: syntax.name)
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_what_is_written_by_the_shape_is_read_back(syntax: ToolSyntax, data: st.DataObject) -> None:
     is_parallel = syntax is not syntaxes.HARMONY and data.draw(st.booleans())
@@ -122,8 +146,27 @@ def test_what_is_written_by_the_shape_is_read_back(syntax: ToolSyntax, data: st.
         jsonschema.validate(json.loads(call.arguments), schema or {"type": "object"})
 
 
+@pytest.mark.parametrize(
+    ("syntax", "name"),
+    [
+        (syntaxes.QWEN3_CODER, "two words"),
+        (syntaxes.MINIMAX_M2, 'a "quoted" word'),
+        (syntaxes.GLM47, "a<b"),
+        (syntaxes.PYTHONIC, "with-dash"),
+        (syntaxes.GEMMA4, "a:b"),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_names_that_have_no_place_in_a_call(syntax: ToolSyntax, name: str) -> None:
+    tool = Tool(name="f", parameters={"type": "object", "properties": {name: {}}})
+    with pytest.raises(InvalidRequest, match="another name") as caught:
+        syntax.grammar_parts([tool])
+    assert caught.value.param == "tools"
+    syntaxes.JSON_TOOLS.grammar_parts([tool])
+
+
 def test_a_named_tool_and_no_other() -> None:
-    shape = syntaxes.JSON_TOOLS.grammar_parts(TOOLS[:1], is_parallel=False)
+    shape = syntaxes.JSON_TOOLS.grammar_parts(TOOLS[1:2], is_parallel=False)
     head, json_part, tail = shape.parts[1].parts  # type: ignore[union-attr]
     assert head == Literal('<tool_call>\n{"name": "get_weather", "arguments": ')
     assert json_part == JsonBySchema(WEATHER)
