@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.core.embedding import (
@@ -42,10 +43,12 @@ from maxi_mlx.engine.vectors.loading import (
     load_vector_model,
     require_vector_packages,
 )
-from maxi_mlx.engine.vectors.requests import Vectors
 from maxi_mlx.kv_cache.counts import CacheStats
 from maxi_mlx.kv_cache.disk.folder import default_folder
 from maxi_mlx.kv_cache.disk.tier import DiskTier, DiskUsage
+
+if TYPE_CHECKING:
+    from maxi_mlx.engine.vectors.requests import Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -225,6 +228,9 @@ class Engine:
         async with self._place() as begin:
             entry = await self._names.resolve(name, kinds)
             await self._wait_prepared()
+            # Only now: it needs numpy, which the device thread has loaded meanwhile.
+            from maxi_mlx.engine.vectors.requests import Vectors
+
             async with self._lent_vectors(entry) as handle:
                 yield Vectors(handle, self._device, self._prompt_threads, begin)
 

@@ -85,7 +85,12 @@ def test_a_free_answer_beside_others_is_what_it_is_alone(smollm2_url: str) -> No
     async def together() -> list[Any]:
         url = f"{smollm2_url}/v1"
         async with openai.AsyncOpenAI(base_url=url, api_key="none") as many:
-            schema = {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 20}
+            schema = {
+                "type": "array",
+                "items": {"enum": ["a", "b"]},
+                "minItems": 20,
+                "maxItems": 25,
+            }
             held = [
                 many.chat.completions.create(**ASKED, seed=i, response_format=described(schema))
                 for i in range(3)

@@ -86,6 +86,19 @@ async def test_every_format(client: Client) -> None:
 
 
 @needs_speech
+@pytest.mark.parametrize(("name", "reader"), [("srt", "srt"), ("vtt", "webvtt")])
+async def test_ffmpeg_reads_the_subtitles(client: Client, name: str, reader: str) -> None:
+    import av
+
+    answer = await ask(client, wav(voice(32)), ("response_format", name))
+    with av.open(io.BytesIO(answer.body), format=reader) as subtitles:
+        blocks = [packet for packet in subtitles.demux(subtitles.streams[0]) if packet.size]
+        times = [float(packet.pts * packet.time_base) for packet in blocks]
+    assert [bytes(packet) for packet in blocks] == [b"Guten Tag.", b"Danke!"] * 2
+    assert times == pytest.approx([0.0, 1.6, 30.0, 31.6], abs=0.5)
+
+
+@needs_speech
 async def test_words(client: Client) -> None:
     grains = [("timestamp_granularities[]", each) for each in ("word", "segment")]
     answer = await ask(client, wav(voice(3)), ("response_format", "verbose_json"), *grains)

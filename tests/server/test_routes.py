@@ -105,7 +105,7 @@ async def test_point_62_an_unknown_path_is_404(start: Start, path: str) -> None:
     ("path", "words"),
     [
         ("/v1/v1//moderations/", "Moderation is"),
-        ("/v1/audio/transcriptions", "Speech is"),
+        ("/v1/audio/speech", "Making speech is"),
         ("/v1/images/generations", "Making images is"),
         ("/v1/moderations", "Moderation is"),
     ],

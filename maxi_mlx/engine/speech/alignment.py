@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from maxi_mlx.engine.speech.segments import FRAMES_PER_STEP, STEP_S
 from maxi_mlx.engine.speech.speech_model import SpeechModel
+from maxi_mlx.engine.speech.voice import Flags
 
 _MEDIAN_REACH = 3  # of seven values along the time
 # What surrounds a word belongs to it.
@@ -41,27 +42,39 @@ def align(
     tokenizer: Any,
     text_tokens: Sequence[int],
     *,
-    num_frames: int,
+    voiced: Flags,
 ) -> list[HeardWord]:
-    """The words of a window's text, which covers its first ``num_frames`` frames."""
-    if not text_tokens or num_frames < FRAMES_PER_STEP:
+    """The words of a window's text. ``voiced`` has a flag for each frame that the text covers."""
+    num_steps = len(voiced) // FRAMES_PER_STEP
+    if not text_tokens or not num_steps:
         return []
     before = [*tokenizer.sot_sequence, tokenizer.no_timestamps]
     tokens = [*before, *text_tokens, tokenizer.eot]
     _, _, attention = speech.model.decoder(mx.array([tokens]), encoded)
     heads = mx.stack([attention[layer][0, head] for layer, head in speech.alignment_heads])
-    costs = -_followed(heads[:, :, : num_frames // FRAMES_PER_STEP])
+    costs = -np.array(_followed(heads[:, :, :num_steps])).astype(np.float64)
+    # What is attended to where nobody speaks tells nothing.
+    by_step = voiced[: num_steps * FRAMES_PER_STEP].reshape(-1, FRAMES_PER_STEP)
+    is_heard: Flags = np.logical_or.reduce(by_step, axis=1)
+    costs[:, ~is_heard] = 0.0
     # What is attended to while a token is read tells of the token that comes next.
-    rows = np.array(costs)[len(before) - 1 : -1].astype(np.float64)
-    starts = _first_steps(rows)
+    starts = _first_steps(costs[len(before) - 1 : -1])
     words, groups = tokenizer.split_to_word_tokens([*text_tokens, tokenizer.eot])
     heard = []
     place = 0
     for word, group in zip(words[:-1], groups[:-1], strict=True):
         end = place + len(group)
-        heard.append(HeardWord(word, len(group), starts[place] * STEP_S, starts[end] * STEP_S))
+        first, last = _heard_part(is_heard, starts[place], starts[end])
+        heard.append(HeardWord(word, len(group), first * STEP_S, last * STEP_S))
         place = end
     return _without_long_words(_with_punctuation(heard))
+
+
+def _heard_part(is_heard: Flags, start: int, end: int) -> tuple[int, int]:
+    """What a word's steps are without the silence before and after it; all of them where that
+    leaves nothing."""
+    steps = np.flatnonzero(is_heard[start:end])
+    return (start + int(steps[0]), start + int(steps[-1]) + 1) if len(steps) else (start, end)
 
 
 def _followed(heads: mx.array) -> mx.array:

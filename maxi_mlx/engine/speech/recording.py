@@ -15,7 +15,7 @@ import numpy as np
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.engine.speech.features import FeatureMaker, Floats, Frames
 from maxi_mlx.engine.speech.sound import SAMPLE_RATE, read_sound
-from maxi_mlx.engine.speech.voice import Region, voiced_regions
+from maxi_mlx.engine.speech.voice import Flags, Region, voiced_frames, voiced_regions
 
 # What OpenAI's service takes at the least; shorter than any word.
 SHORTEST_S = 0.1
@@ -32,7 +32,8 @@ class Stopped(Exception):
 
 
 class Recording:
-    """``duration_s`` is exact; ``num_frames`` counts its hundredths of a second."""
+    """``duration_s`` is exact; ``num_frames`` counts its hundredths of a second, and ``voiced``
+    says of each whether somebody may be speaking."""
 
     def __init__(self, num_mels: int) -> None:
         self._num_mels = num_mels
@@ -41,6 +42,7 @@ class Recording:
         self._loudest = -np.inf
         self.num_frames = 0
         self.duration_s = 0.0
+        self.voiced: Flags = np.zeros(0, np.bool_)
         self.regions: list[Region] = []
 
     def append(self, mels: Floats) -> None:
@@ -99,4 +101,5 @@ def _fill(recording: Recording, maker: FeatureMaker, file: BinaryIO, stop: threa
         )
     add(maker.finish())
     recording.duration_s = maker.num_samples / SAMPLE_RATE
-    recording.regions = voiced_regions(np.concatenate(levels))
+    recording.voiced = voiced_frames(np.concatenate(levels))
+    recording.regions = voiced_regions(recording.voiced)

@@ -17,7 +17,7 @@ from maxi_mlx.engine.speech.news import WindowNews
 from maxi_mlx.engine.speech.recording import Recording
 from maxi_mlx.engine.speech.segments import Span, cut
 from maxi_mlx.engine.speech.speech_model import SpeechModel
-from maxi_mlx.engine.speech.voice import next_voice
+from maxi_mlx.engine.speech.voice import next_voice, without_silence
 from maxi_mlx.engine.speech.window import (
     Attempt,
     Steps,
@@ -92,7 +92,8 @@ class SpeechJob:
         words: list[HeardWord] = []
         if self.wants_words:
             text = [token for span in spans for token in _words_of(span, tokenizer)]
-            words = align(speech, encoded, tokenizer, text, num_frames=num_frames)
+            voiced = self.recording.voiced[seek : seek + num_frames]
+            words = align(speech, encoded, tokenizer, text, voiced=voiced)
             yield
         segments = self._segments(spans, attempt, tokenizer, seek=seek, words=words)
         self._remember(spans, attempt)
@@ -123,6 +124,7 @@ class SpeechJob:
     ) -> list[Segment]:
         segments = []
         offset_s, duration_s = seek / FRAMES_PER_S, self.recording.duration_s
+        voiced = self.recording.voiced
         waiting = list(words)
         for span in spans:
             tokens = _words_of(span, tokenizer)
@@ -130,12 +132,16 @@ class SpeechJob:
             own = _taken(waiting, len(tokens))
             if not text.strip():
                 continue
+            # A model that hears the end of a sentence is vague about the pause behind it.
+            start = seek + round(span.start_s * FRAMES_PER_S)
+            end = seek + round(span.end_s * FRAMES_PER_S)
+            start, end = without_silence(voiced, start, end)
             segments.append(
                 Segment(
                     id=self.num_segments,
                     seek=seek,
-                    start_s=min(offset_s + span.start_s, duration_s),
-                    end_s=min(offset_s + span.end_s, duration_s),
+                    start_s=min(start / FRAMES_PER_S, duration_s),
+                    end_s=min(end / FRAMES_PER_S, duration_s),
                     text=text,
                     tokens=span.tokens,
                     temperature=attempt.temperature,

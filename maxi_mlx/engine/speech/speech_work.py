@@ -54,7 +54,8 @@ class SpeechWork:
 
     @property
     def num_wanting(self) -> int:
-        return len(self._running)
+        # One, so that many recordings take no more of an answer's share than one does.
+        return int(bool(self._running))
 
     @property
     def is_waiting_for_disk(self) -> bool:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from maxi_mlx.engine.speech.features import FRAMES_PER_S, Floats
 
+Flags = NDArray[np.bool_]
+
 _INAUDIBLE_DB = -72.0
 _ABOVE_FLOOR_DB = 5.0
 _FLOOR_PERCENTILE = 10
@@ -23,6 +25,8 @@ _SMOOTHED_FRAMES = 3
 _SHORTEST_FRAMES = 5  # a click
 _MARGIN_FRAMES = 40  # the soft ends of words
 _LONGEST_PAUSE_FRAMES = 150  # between words of one region
+_LONG_SILENCE_FRAMES = 40
+_KEPT_SILENCE_FRAMES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +37,22 @@ class Region:
     end: int
 
 
-def voiced_regions(levels_db: Floats) -> list[Region]:
+def voiced_frames(levels_db: Floats) -> Flags:
+    """Whether each frame stands out of what is around it."""
+    least = np.maximum(_floor(levels_db) + _ABOVE_FLOOR_DB, _INAUDIBLE_DB)
+    voiced: Flags = _smoothed(levels_db) > least
+    return voiced
+
+
+def voiced_regions(voiced: Flags) -> list[Region]:
     """In order, apart from each other by pauses of more than a second and a half."""
-    voiced = _smoothed(levels_db) > np.maximum(_floor(levels_db) + _ABOVE_FLOOR_DB, _INAUDIBLE_DB)
     edges = np.flatnonzero(np.diff(voiced.astype(np.int8), prepend=0, append=0))
     regions: list[Region] = []
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         if end - start < _SHORTEST_FRAMES:
             continue
         start = max(0, start - _MARGIN_FRAMES)
-        end = min(len(levels_db), end + _MARGIN_FRAMES)
+        end = min(len(voiced), end + _MARGIN_FRAMES)
         if regions and start - regions[-1].end <= _LONGEST_PAUSE_FRAMES:
             start = regions.pop().start
         regions.append(Region(start, end))
@@ -55,6 +65,20 @@ def next_voice(regions: list[Region], frame: int) -> int | None:
         if frame < region.end:
             return max(frame, region.start)
     return None
+
+
+def without_silence(voiced: Flags, start: int, end: int) -> tuple[int, int]:
+    """What a stretch of frames is without long silence at its beginning and its end; all of it
+    where nothing in it is voiced."""
+    frames = np.flatnonzero(voiced[start:end])
+    if not len(frames):
+        return start, end
+    first, last = start + int(frames[0]), start + int(frames[-1]) + 1
+    if first - start > _LONG_SILENCE_FRAMES:
+        start = first - _KEPT_SILENCE_FRAMES
+    if end - last > _LONG_SILENCE_FRAMES:
+        end = last + _KEPT_SILENCE_FRAMES
+    return start, end
 
 
 def _smoothed(levels_db: Floats) -> NDArray[np.float64]:

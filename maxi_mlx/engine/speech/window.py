@@ -117,6 +117,7 @@ def _write(
     temperature: float,
     seed: int,
 ) -> Steps[Attempt]:
+    """One text of the window. The device is always one token ahead of this thread."""
     decoder = speech.model.decoder
     start = [tokenizer.sot_prev, *context] if context else []
     prompt = [*start, *tokenizer.sot_sequence]
@@ -124,20 +125,19 @@ def _write(
     key = mx.random.key(seed) if temperature > 0 else None
     logits, cache, _ = decoder(mx.array([prompt]), encoded)
     no_speech = mx.softmax(logits[0, len(start)].astype(mx.float32))[tokenizer.no_speech]
+    mx.async_eval(no_speech)  # type: ignore[no-untyped-call]  # or the prompt's logits stay
     written: list[int] = []
     sum_logprobs = 0.0
-    while True:
+    while len(written) < most:
         bounds = bounds_after(written, time_begin=tokenizer.timestamp_begin)
+        drawing = None
         if key is not None:
             key, draw = mx.random.split(key)
             drawing = _Drawing(temperature, draw)
-        else:
-            drawing = None
         next_token, logprob = _choose(
             speech, logits[0, -1].astype(mx.float32), bounds, tokenizer, drawing=drawing
         )
         if len(written) + 1 < most:
-            # The device goes on with it while this thread reads which token it is.
             logits, cache, _ = decoder(next_token[None, None], encoded, kv_cache=cache)
         mx.async_eval(next_token, logprob, logits)  # type: ignore[no-untyped-call]
         token = _integer(next_token)
@@ -146,8 +146,6 @@ def _write(
         if token == tokenizer.eot:
             break
         written.append(token)
-        if len(written) >= most:
-            break
     text = tokenizer.decode([token for token in written if token < tokenizer.eot]).strip()
     return Attempt(
         tokens=tuple(written),

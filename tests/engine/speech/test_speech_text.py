@@ -129,9 +129,7 @@ def test_a_loop_compresses_better_than_speech() -> None:
 # -- what is heard -------------------------------------------------------------------------------
 
 
-def frames_of(
-    samples: np.ndarray, pieces: list[int] | None = None
-) -> list[np.ndarray]:
+def frames_of(samples: np.ndarray, pieces: list[int] | None = None) -> list[np.ndarray]:
     from maxi_mlx.engine.speech.features import FeatureMaker
 
     filters = np.abs(np.random.default_rng(1).standard_normal((80, 201))).astype(np.float32)
@@ -143,10 +141,11 @@ def frames_of(
 
 
 def regions_of(samples: np.ndarray) -> list[tuple[float, float]]:
-    from maxi_mlx.engine.speech.voice import voiced_regions
+    from maxi_mlx.engine.speech.voice import voiced_frames, voiced_regions
 
     _, levels = frames_of(samples)
-    return [(region.start / 100, region.end / 100) for region in voiced_regions(levels)]
+    regions = voiced_regions(voiced_frames(levels))
+    return [(region.start / 100, region.end / 100) for region in regions]
 
 
 @needs_speech
@@ -206,6 +205,24 @@ def test_pauses_between_words_part_nothing_and_long_ones_do() -> None:
     spoken = [voice(2), silence(1), voice(2), silence(6), voice(2), silence(2)]
     regions = regions_of(np.concatenate(spoken))
     assert len(regions) == 2
+
+
+SILENCES = {
+    "none": ((0, 100), (20, 80), (0, 100)),
+    "long ones": ((0, 300), (100, 200), (90, 210)),
+    "before": ((0, 300), (100, 290), (90, 300)),
+    "nothing but": ((0, 300), (400, 500), (0, 300)),
+}
+
+
+@pytest.mark.parametrize("case", SILENCES)
+def test_without_silence(case: str) -> None:
+    from maxi_mlx.engine.speech.voice import without_silence
+
+    (start, end), (first, last), expected = SILENCES[case]
+    voiced = np.zeros(600, np.bool_)
+    voiced[first:last] = True
+    assert without_silence(voiced, start, end) == expected
 
 
 @needs_speech

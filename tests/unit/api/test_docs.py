@@ -13,6 +13,7 @@ import pytest
 from maxi_mlx.api.anthropic.fields import COUNT_FIELDS, MESSAGES_FIELDS
 from maxi_mlx.api.jina.fields import RERANK_FIELDS, SCORE_FIELDS
 from maxi_mlx.api.ollama import fields as ollama
+from maxi_mlx.api.openai.audio_fields import TRANSCRIPTION_FIELDS, TRANSLATION_FIELDS
 from maxi_mlx.api.openai.fields import (
     CHAT_FIELDS,
     COMPLETION_FIELDS,
@@ -30,6 +31,8 @@ TABLES: Mapping[str, Mapping[str, Field]] = {
     "embeddings": EMBEDDING_FIELDS,
     "rerank": RERANK_FIELDS,
     "score": SCORE_FIELDS,
+    "transcriptions": TRANSCRIPTION_FIELDS,
+    "translations": TRANSLATION_FIELDS,
     "responses": RESPONSE_FIELDS,
     "messages": MESSAGES_FIELDS,
     "count_tokens": COUNT_FIELDS,

@@ -33,6 +33,13 @@ def with_header(header: object, data: bytes = b"") -> bytes:
     return len(text).to_bytes(8, "little") + text + data
 
 
+def test_mlx_writes_a_null_where_there_is_no_metadata(tmp_path: Path) -> None:
+    tensor = {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(with_header({"__metadata__": None, "a": tensor}, bytes(12)))
+    assert read_header(path) == {"a": 12}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -63,6 +63,7 @@ SOURCES: list[tuple[str, tuple[object, Any], tuple[str, Any], tuple[str, Any]]] 
     ("log_format", ("json", "json"), ("text", "text"), ('"json"', "json")),
     ("drain_timeout", ("0", 0.0), ("1.5", 1.5), ("2", 2.0)),
     ("max_body_size", ("1MB", 1024**2), ("2048", 2048), ('"3k"', 3072)),
+    ("max_audio_size", ("1MB", 1024**2), ("2048", 2048), ('"3k"', 3072)),
 ]
 
 
