@@ -98,7 +98,7 @@ def classify(
         kind=found.kind,
         model_type=found.model_type and printable(found.model_type),
         architecture=printable(found.architectures[0]) if found.architectures else None,
-        weight_bytes=found.weights.num_bytes,
+        weight_bytes=found.weights.num_bytes or _npz_bytes(folder, listing),
         quantization=quantization(config),
         context_length=longest,
         created=created,
@@ -158,6 +158,15 @@ def _tokenizer_config(folder: Path, listing: Listing) -> Mapping[str, Any] | Bro
         return read_object(folder / TOKENIZER_CONFIG)
     except BrokenFile as error:
         return error
+
+
+def _npz_bytes(folder: Path, listing: Listing) -> int:
+    """Of weights in numpy's form, which mlx-whisper reads too: they aren't compressed."""
+    names = [name for name in listing.files if name.endswith(".npz")]
+    try:
+        return sum(os.stat(folder / name).st_size for name in names)
+    except OSError:  # deleted since it was listed
+        return 0
 
 
 def _newest(folder: Path, names: Iterable[str]) -> int:
