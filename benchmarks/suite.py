@@ -33,6 +33,7 @@ from rows import (
     apart,
     arrivals,
     choices,
+    constrained,
     full_store,
     known_prefix,
     look_up,
@@ -68,6 +69,7 @@ ROWS: Mapping[str, Callable[[Bench], Awaitable[RowResult]]] = {
     "shared-bytes": shared_bytes.measure,
     "decode-full-store": full_store.measure,
     "peak-memory": peak_memory.measure,
+    "constrained": constrained.measure,
 }
 ROWS_APART: Mapping[str, Callable[[Apart], Awaitable[RowResult]]] = {
     "turns": turns.measure,
