@@ -98,7 +98,21 @@ def drawn(seed: int) -> SamplingParams:
     return SamplingParams(temperature=1.0, seed=seed)
 
 
-@pytest.mark.parametrize("syntax", [*syntaxes.ALL, None], ids=lambda s: s.name if s else "generic")
+# The rest are slow together.
+_QUICK = (None, syntaxes.JSON_TOOLS, syntaxes.QWEN3_CODER, syntaxes.LLAMA3, syntaxes.HARMONY)
+
+
+@pytest.mark.parametrize(
+    "syntax",
+    [
+        pytest.param(
+            syntax,
+            marks=() if syntax in _QUICK else pytest.mark.slow,
+            id=syntax.name if syntax else "generic",
+        )
+        for syntax in (*syntaxes.ALL, None)
+    ],
+)
 async def test_calls_in_every_syntax(speaker: Speaker, syntax: ToolSyntax | None) -> None:
     folder = speaker(syntax)
     tools = (CITY, NOW)

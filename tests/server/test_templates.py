@@ -110,6 +110,7 @@ async def test_a_broken_template_leaves_raw_prompts(
     assert answer.json["choices"][0]["text"] == " Paris."
 
 
+@pytest.mark.slow
 async def test_an_endless_template_ends_and_others_go_on(
     start: Start, make: Make, scripted_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from maxi_mlx.text.tool_calls.shape import (
 from maxi_mlx.text.tool_calls.values import kinds_of, quoted
 
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+# Names of parameters that can be written in a tag, in quotes in a tag, between tags.
+BARE_NAMES, QUOTED_NAMES, OWN_NAMES = r"[^\s\"'<>]+", r'[^"<>\n]+', r"[^<>\s]([^<>\n]*[^<>\s])?"
 CallShape = Callable[[Tool], Shape]
 ValueShape = Callable[[Mapping[str, Any]], Shape]
 

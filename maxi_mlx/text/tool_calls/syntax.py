@@ -11,7 +11,7 @@ from maxi_mlx.text.source import Reading
 from maxi_mlx.text.tool_calls import call_shapes as shapes
 from maxi_mlx.text.tool_calls.json_calls import read_bare_object
 from maxi_mlx.text.tool_calls.reader import ToolCallReader
-from maxi_mlx.text.tool_calls.shape import Literal, Sequence, Shape
+from maxi_mlx.text.tool_calls.shape import JsonBySchema, Literal, Sequence, Shape
 
 Read = Callable[[ToolCallReader, str], Reading[None]]
 
@@ -22,7 +22,6 @@ class ToolSyntax:
 
     ``begin_tags`` begin one call or several. ``other_tags`` stand inside a call. ``group_begin``,
     ``separator`` and ``group_end`` stand before, between and after calls that are written together.
-    ``writes_json``: arguments are one JSON object, so that one of any keys can be written.
     """
 
     name: str
@@ -34,13 +33,20 @@ class ToolSyntax:
     group_begin: str = ""
     separator: str = ""
     group_end: str = ""
-    writes_json: bool = False
     bare_reading: Read | None = read_bare_object
 
     @property
     def tags(self) -> tuple[str, ...]:
         """Texts whose special tokens must be made visible for a reader to see them."""
         return (*self.begin_tags, *self.end_tags, *self.other_tags)
+
+    @property
+    def writes_json(self) -> bool:
+        """Whether arguments are one JSON object, so that one of any keys can be written."""
+        shape = self.call_shape(Tool(name="any", parameters=shapes.ANY_OBJECT))
+        return isinstance(shape, Sequence) and any(
+            isinstance(part, JsonBySchema) for part in shape.parts
+        )
 
     @property
     def reads_bare(self) -> bool:

@@ -34,8 +34,6 @@ from maxi_mlx.text.tool_calls.xml_calls import (
 # -- the tag that three families share ------------------------------------------------------------
 
 _BEGIN, _END = "<tool_call>", "</tool_call>"
-# Names of parameters: in a tag, in quotes in a tag, between tags.
-_BARE_NAMES, _QUOTED_NAMES, _OWN_NAMES = r"[^\s\"'<>]+", r'[^"<>\n]+', r"[^<>\s]([^<>\n]*[^<>\s])?"
 _FUNCTION = TagForm(
     begin=_BEGIN,
     end=_END,
@@ -75,7 +73,6 @@ JSON_TOOLS = ToolSyntax(
     end_tags=(_END,),
     reading=_read_tool_call,
     call_shape=shapes.json_call(f'{_BEGIN}\n{{"name": "', '", "arguments": ', f"}}\n{_END}"),
-    writes_json=True,
     separator="\n",
 )
 
@@ -89,7 +86,7 @@ QWEN3_CODER = ToolSyntax(
         ">\n",
         f"</function>\n{_END}",
         shapes.wrapped("<parameter=", ">\n", "\n</parameter>\n", shapes.raw_value("</parameter>")),
-        names=_BARE_NAMES,
+        names=shapes.BARE_NAMES,
     ),
     separator="\n",
 )
@@ -107,7 +104,7 @@ GLM47 = ToolSyntax(
         shapes.wrapped(
             "<arg_key>", "</arg_key><arg_value>", "</arg_value>", shapes.raw_value("</arg_value>")
         ),
-        names=_OWN_NAMES,
+        names=shapes.OWN_NAMES,
     ),
 )
 
@@ -146,7 +143,7 @@ LONGCAT = ToolSyntax(
             f"{_LONGCAT.value_end}\n",
             shapes.raw_value(_LONGCAT.value_end),
         ),
-        names=_OWN_NAMES,
+        names=shapes.OWN_NAMES,
     ),
 )
 
@@ -176,11 +173,13 @@ def _tag_syntax(
 
 
 def _named_call(prefix: str, value_end: str) -> shapes.CallShape:
-    parameter = shapes.wrapped(
-        f'<{prefix}parameter name="', '">', f"{value_end}\n", shapes.raw_value(value_end)
-    )
+    value = shapes.raw_value(value_end)
     return shapes.parameters_call(
-        f'<{prefix}invoke name="', '">\n', f"</{prefix}invoke>", parameter, names=_QUOTED_NAMES
+        f'<{prefix}invoke name="',
+        '">\n',
+        f"</{prefix}invoke>",
+        shapes.wrapped(f'<{prefix}parameter name="', '">', f"{value_end}\n", value),
+        names=shapes.QUOTED_NAMES,
     )
 
 
@@ -222,7 +221,7 @@ DEEPSEEK_V32 = _tag_syntax(
             ),
             f"</{_DSML}parameter>",
         ),
-        names=_QUOTED_NAMES,
+        names=shapes.QUOTED_NAMES,
     ),
 )
 
@@ -241,7 +240,7 @@ MINICPM5 = _tag_syntax(
         '">',
         "</function>",
         shapes.wrapped('<param name="', '">', "</param>", shapes.raw_value("</param>")),
-        names=_QUOTED_NAMES,
+        names=shapes.QUOTED_NAMES,
     ),
 )
 
@@ -256,7 +255,7 @@ KIMI_K3 = ToolSyntax(
         '"<|sep|>',
         "<|close|>call<|sep|>",
         shapes.xtml_parameter,
-        names=_OWN_NAMES,
+        names=shapes.OWN_NAMES,
     ),
     group_begin="<|open|>tools<|sep|>",
     group_end="<|close|>tools<|sep|>",
@@ -332,7 +331,6 @@ KIMI_K2 = ToolSyntax(
     other_tags=(K2_ARGUMENTS,),
     reading=lambda reader, tag: read_k2_calls(reader, is_inside=tag == K2_CALL),
     call_shape=shapes.json_call(f"{K2_CALL}functions.", f":0{K2_ARGUMENTS}", K2_CALL_END),
-    writes_json=True,
     group_begin=_K2_BEGIN,
     group_end=K2_END,
     bare_reading=None,
@@ -345,7 +343,6 @@ MISTRAL = ToolSyntax(
     other_tags=("[ARGS]", "[CALL_ID]"),
     reading=lambda reader, _: read_mistral_calls(reader),
     call_shape=shapes.json_call(MISTRAL_BEGIN, "[ARGS]", ""),
-    writes_json=True,
 )
 
 MISTRAL_LIST = ToolSyntax(
@@ -354,7 +351,6 @@ MISTRAL_LIST = ToolSyntax(
     end_tags=(),
     reading=lambda reader, _: read_mistral_calls(reader),
     call_shape=shapes.json_call('{"name": "', '", "arguments": ', "}"),
-    writes_json=True,
     group_begin=f"{MISTRAL_BEGIN}[",
     separator=", ",
     group_end="]",
@@ -368,7 +364,6 @@ LLAMA3 = ToolSyntax(
     end_tags=("<|eom_id|>",),
     reading=lambda reader, _: read_objects(reader, end_tag=""),
     call_shape=shapes.json_call('{"name": "', '", "parameters": ', "}"),
-    writes_json=True,
     separator="; ",
 )
 
@@ -381,7 +376,6 @@ HARMONY = ToolSyntax(
     call_shape=shapes.json_call(
         f"{HARMONY_BEGIN}functions.", " <|constrain|>json<|message|>", HARMONY_END
     ),
-    writes_json=True,
     bare_reading=None,
 )
 

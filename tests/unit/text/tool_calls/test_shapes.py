@@ -171,3 +171,8 @@ def test_a_named_tool_and_no_other() -> None:
     assert head == Literal('<tool_call>\n{"name": "get_weather", "arguments": ')
     assert json_part == JsonBySchema(WEATHER)
     assert tail == Literal("}\n</tool_call>")
+
+
+def test_which_syntaxes_write_json() -> None:
+    names = {syntax.name for syntax in syntaxes.ALL if syntax.writes_json}
+    assert names == {"json_tools", "kimi_k2", "mistral", "mistral_list", "llama3", "harmony"}
