@@ -1,7 +1,8 @@
 """What a grammar costs: answers that must be JSON of a schema, beside answers that may be anything.
 
 The schema asks for more records than there is room for, so that no answer ends before its length.
-All draw at temperature 1. What is timed begins with an answer's first token and ends with its last.
+All draw at temperature 1. What is timed begins when all answers have, and ends with an answer's
+last token.
 """
 
 from __future__ import annotations
@@ -105,14 +106,17 @@ def _contender(
             for prompt, more in zip(prompts, fields, strict=True)
         ]
         replies = await ask_all(server, bodies, timeout_s=ROUND_TIMEOUT_S)
+        all_begun_s = max(reply.chunk_times_s[0] for reply in replies)
         counted = replies[-1:] if is_of_last else replies
-        return sum(map(_speed, counted))
+        return sum(_speed(reply, all_begun_s) for reply in counted)
 
     return tokens_per_s
 
 
-def _speed(reply: Reply) -> float:
-    return (reply.completion_tokens - 1) / (reply.ended_s - reply.chunk_times_s[0])
+def _speed(reply: Reply, all_begun_s: float) -> float:
+    """From when all streams have begun: others' prompts are read no more."""
+    num_pieces = sum(at_s > all_begun_s for at_s in reply.chunk_times_s)
+    return num_pieces / (reply.chunk_times_s[-1] - all_begun_s)
 
 
 def _figure(what: str, rounds: Mapping[str, Sequence[float]], target: Any) -> Figure:
