@@ -196,4 +196,7 @@ def test_linear_time(pattern: str) -> None:
         return time.process_time() - start
 
     seconds(10_000)
-    assert seconds(800_000) < 16 * max(seconds(100_000), 0.02)
+    small = max(min(seconds(100_000) for _ in range(2)), 0.02)
+    # Eight times the text; a quadratic reader would take 64 times as long. A busy machine's clock
+    # is nothing to go by more closely.
+    assert min(seconds(800_000) for _ in range(2)) < 32 * small
