@@ -1,5 +1,5 @@
 # serve   make the environment, install, fetch a small model (93 MB) where there is none, and serve
-# test    lint, then every test
+# test    lint, then every test, on up to four processes
 # lint    ruff, mypy and import-linter alone
 # bench   all that is promised of the speed, beside mlx-lm and mlx_lm.server: a table, JSON and
 #         plots in benchmarks/results (ARGS=--quick for a short form)
@@ -35,8 +35,9 @@ INSTALLED_BENCH := $(INSTALLED)-bench
 serve: $(INSTALLED)
 	@$(BIN)/maxi-mlx serve --pull-default $(ARGS)
 
+# By whole files, since tests of one share servers and models; each process may take 2 GB.
 test: lint
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .

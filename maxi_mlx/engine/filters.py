@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from maxi_mlx.engine.array_module import column
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NEVER = -1e30  # finite, so that a row with nothing but this still has a softmax
 _BLOCK = 64  # tokens of which just the largest is looked at, unless it is among the best
-_GUESS = 16  # top-p is expected to keep less than one in so many tokens
+_NEAR = 7.0  # a token less likely than the likeliest by more than e to this is seldom in top-p
 
 
 class Filters:
@@ -48,18 +48,22 @@ class Filters:
         """``(R, V)`` logits by temperature in, the same out, with ``NEVER`` for tokens that are
         not to be drawn. ``coins``, ``(R, 1)``: an even draw from 0 to 1 for each row, for XTC."""
         xp = self._xp
-        floors = []
-        if self._tails:
-            floors.append(self._tail_floor(scaled))
-        if self._log_min_p is not None:
-            floors.append(xp.max(scaled, axis=-1, keepdims=True) + self._log_min_p)
-        if floors:
-            floor = floors[0] if len(floors) == 1 else xp.maximum(*floors)
+        floor = self.floor(scaled)
+        if floor is not None:
             scaled = xp.where(scaled < floor, NEVER, scaled)
         if self._exclusion is not None:
             ceiling = self._exclusion.ceiling(scaled, coins)
             scaled = xp.where(scaled > ceiling, NEVER, scaled)
         return scaled
+
+    def floor(self, scaled: Any) -> Any:
+        """The least logit that top-k, top-p and min-p keep, ``(R, 1)``; None without any."""
+        xp = self._xp
+        floor = self._tail_floor(scaled) if self._tails else None
+        if self._log_min_p is None:
+            return floor
+        least = xp.max(scaled, axis=-1, keepdims=True) + self._log_min_p
+        return least if floor is None else xp.maximum(floor, least)
 
     def _tail_floor(self, scaled: Any) -> Any:
         """The least logit that top-k and top-p keep, ``(R, 1)``."""
@@ -109,17 +113,29 @@ class _TopP:
         return _last_of(xp, ordered, is_kept)
 
     def _by_guess(self, scaled: Any) -> Any:
-        """Sorts a few tokens; where they are not enough, all. A GPU would have to stop and look."""
-        size = scaled.shape[-1]
-        ordered = largest(np, scaled, max(1, size // _GUESS))
-        peak = ordered[:, -1:]
+        """Sorts the tokens not far below the likeliest; where they are not enough, all."""
+        peak = np.max(scaled, axis=-1, keepdims=True)
         total = np.sum(np.exp(scaled - peak), axis=-1, keepdims=True)
+        ordered = np.sort(_near(scaled, peak - _NEAR), axis=-1)
         is_kept = _is_nucleus(np, np.exp(ordered - peak), self._top_p, total=total)
         floor = _last_of(np, ordered, is_kept)
         unsure = np.flatnonzero(is_kept[:, 0])
         if len(unsure):
             floor[unsure] = self._by_sorting(scaled[unsure], self._top_p[unsure])
         return floor
+
+
+def _near(scaled: NDArray[np.float32], least: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The values of each row that are not below ``least``, ``(R, 1)``, behind enough ``-inf`` that
+    one comes first in every row."""
+    size = scaled.shape[-1]
+    places = np.flatnonzero(scaled >= least)
+    rows = places // size
+    counts = np.bincount(rows, minlength=len(scaled))
+    starts = np.cumsum(counts) - counts
+    near = np.full((len(scaled), 1 + counts.max()), -np.inf, dtype=np.float32)
+    near[rows, 1 + np.arange(len(places)) - starts[rows]] = scaled.reshape(-1)[places]
+    return near
 
 
 class _Exclusion:
@@ -170,24 +186,24 @@ def _last_of(xp: Any, ordered: Any, is_kept: Any) -> Any:
 
 def largest(xp: Any, values: Any, count: int) -> Any:
     """The ``count`` largest of each row in rising order: ``(R, V)`` to ``(R, count)``."""
-    if xp is mx and count * _BLOCK * 4 <= values.shape[-1]:
-        values = _best_blocks(values, count)
+    if count * _BLOCK * 4 <= values.shape[-1]:
+        values = _best_blocks(xp, values, count)
     size = values.shape[-1]
     if count < size:
         values = xp.partition(values, size - count, axis=-1)[:, size - count :]
     return xp.sort(values, axis=-1)
 
 
-def _best_blocks(values: mx.array, count: int) -> mx.array:
+def _best_blocks(xp: Any, values: Any, count: int) -> Any:
     """Fewer values, among which are the ``count`` largest of each row.
 
     Those are in the ``count`` blocks with the largest maxima: any other block's values are no
-    larger than its maximum, and so not larger than those ``count`` maxima. A GPU, where MLX
-    partitions by sorting all, then goes over the vocabulary once and sorts a part of it.
+    larger than its maximum, and so not larger than those ``count`` maxima. So the vocabulary is
+    gone over once, and a part of it partitioned, which on a GPU is to sort it.
     """
     num_rows, size = values.shape
     end = size - size % _BLOCK
     blocks = values[:, :end].reshape(num_rows, -1, _BLOCK)
-    best = mx.argpartition(-mx.max(blocks, axis=-1), count - 1, axis=-1)[:, :count]
-    chosen = mx.take_along_axis(blocks, best[:, :, None], axis=1).reshape(num_rows, -1)
-    return mx.concatenate([chosen, values[:, end:]], axis=-1)
+    best = xp.argpartition(-xp.max(blocks, axis=-1), count - 1, axis=-1)[:, :count]
+    chosen = xp.take_along_axis(blocks, best[:, :, None], axis=1).reshape(num_rows, -1)
+    return xp.concatenate([chosen, values[:, end:]], axis=-1)

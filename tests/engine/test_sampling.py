@@ -166,7 +166,7 @@ def test_any_64_bit_seed_has_a_key(seed: int) -> None:
 def test_greedy_rows_need_no_chances() -> None:
     """Nor does a top-k of one, which leaves nothing to chance."""
     sampler = sampler_of(np, [make_row(GREEDY), make_row(replace(DRAWN, top_k=1))], 8)
-    assert not sampler._has_draws
+    assert not sampler._draws
     logits = np.array([[0, 3, 1, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0, 5]], dtype=np.float32)
     assert draw(sampler, logits) == [1, 7]
 

@@ -58,6 +58,7 @@ def test_the_window_rotates_within_a_short_prompt(tiny_model: TinyModel) -> None
     assert make_prompt_cache(model)[0].max_size == SLIDING_WINDOW == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_greedy_answer_goes_on_and_hangs_on_the_question(
     family: str, tiny_model: TinyModel

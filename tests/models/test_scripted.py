@@ -50,6 +50,7 @@ def prompt_of(loaded: tuple[Any, Any], dialogue: Dialogue, *, messages: Any = No
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialogue", DIALOGUES.values(), ids=DIALOGUES.keys())
 def test_dialogue(dialogue: Dialogue, loaded: tuple[Any, Any]) -> None:
     assert reply_to(loaded, prompt_of(loaded, dialogue)) == dialogue.reply

@@ -97,6 +97,7 @@ def test_a_cache_that_grows_is_cut_at_any_token(
         assert got == expected, most_tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*WITH_STATES, "llama, window"])
 @pytest.mark.parametrize("stops", [(1,), (7, 8, 9), (16, 24), (3, 30, 45)], ids=str)
 def test_a_state_is_found_where_it_was_kept(
@@ -153,6 +154,7 @@ def test_a_fetched_cache_is_nobody_elses(name: str, load: Callable[[str], Langua
         assert answer(model, text, second, num_cached=32) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*GROWING, *WITH_STATES[:-1]])
 def test_a_row_of_a_batch_can_be_kept(name: str, load: Callable[[str], LanguageModel]) -> None:
     model = load(name)

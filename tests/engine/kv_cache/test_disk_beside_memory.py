@@ -80,6 +80,7 @@ def test_what_left_memory_is_not_offered_any_more() -> None:
     assert len(disk.pieces["model"]) == 1
 
 
+@pytest.mark.slow
 def test_what_the_disk_dropped_is_forgotten(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ def test_tiny_llama(tiny_model: TinyModel, tmp_path: Path) -> None:
     assert not set(answer) & set(range(4))  # no special token
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CHAT_CONFIGS)
 def test_a_chat_model_writes_what_its_text_is_read_as(
     kind: str, tiny_model: TinyModel, tmp_path: Path

@@ -163,6 +163,7 @@ async def hangs(request: web.Request) -> web.StreamResponse:
     raise AssertionError("the client should have gone")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("handler", "kind"),
     [

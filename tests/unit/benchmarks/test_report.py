@@ -115,6 +115,7 @@ def test_the_file(tmp_path: Path) -> None:
     assert document["results"][2]["fault"] == "it fell:\nValueError: oops"
 
 
+@pytest.mark.slow
 def test_plots_of_what_was_measured(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     written = write_plots(run(), tmp_path)
