@@ -7,6 +7,7 @@ with client.messages.stream(
     model=client.models.list().data[0].id,  # or a name from `maxi-mlx list`
     messages=[{"role": "user", "content": "What is the capital of France?"}],
     max_tokens=50,
+    extra_body={"temperature": 0},  # for which the SDK has no parameter any more
 ) as stream:
     for text in stream.text_stream:
         print(text, end="", flush=True)

@@ -64,6 +64,8 @@ PARAMETERS = (
     Parameter("port", "port", kinds.whole(0, 65535)),
     Parameter("model_dirs", "model_dir", kinds.path("a folder"), separator=os.pathsep),
     Parameter("model", "model", kinds.words("a model's name")),
+    Parameter("pins", "pin", kinds.words("a model's name"), separator=","),
+    Parameter("keep_alive_s", "keep_alive", kinds.keep_alive()),
     Parameter("fallback_model", "fallback_model", kinds.words("a model's name")),
     Parameter("backend", "backend", kinds.one_of(get_args(Backend))),
     Parameter("strategy", "strategy", kinds.one_of(get_args(Strategy))),

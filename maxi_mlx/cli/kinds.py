@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from maxi_mlx.core.keep_alive import parse_keep_alive
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -99,6 +101,12 @@ def size(*, at_least: int = 1) -> Kind:
         return value
 
     return Kind("a size such as 256MB or a number of bytes", check)
+
+
+def keep_alive() -> Kind:
+    return Kind(
+        "a time such as 5m, 1h or a number of seconds, 0 for none or -1 for ever", parse_keep_alive
+    )
 
 
 def origin() -> Kind:

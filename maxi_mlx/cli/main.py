@@ -25,6 +25,10 @@ EXIT_INTERRUPTED = 130  # as shells have it for Ctrl-C
 COMMANDS = {
     "serve": ("maxi_mlx.cli.serve:serve", "Answer OpenAI's API with the models on this machine."),
     "list": ("maxi_mlx.cli.list:list_models", "Show the models found, and what can't be served."),
+    "connect": (
+        "maxi_mlx.cli.connect:connect",
+        "Show a client's settings for this server, or write them.",
+    ),
     "pull": ("maxi_mlx.cli.pull:pull", "Fetch a small model to begin with."),
     "cache": ("maxi_mlx.cli.cache:cache", "Show, check or clear the prompts kept on disk."),
     "doctor": (

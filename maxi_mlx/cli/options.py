@@ -26,7 +26,16 @@ _HELP: dict[str, tuple[str | None, str]] = {
     ),
     "port": ("PORT", f"Port to listen on ({DEFAULT_PORT}); 0 takes any free one."),
     "model_dir": ("FOLDER", "Look for models here as well. Can be given several times."),
-    "model": ("NAME", "Load this model at start."),
+    "model": ("NAME", "Load this model at start; it stays until another needs its memory."),
+    "pin": (
+        "NAME",
+        "Load this model at start and never unload it. Can be given several times.",
+    ),
+    "keep_alive": (
+        "TIME",
+        "How long a model stays in memory that nobody uses: 5m, 1h, seconds, 0 for not at all, -1 "
+        "until another needs its memory (30m).",
+    ),
     "fallback_model": ("NAME", "Answer with this model where a request names an unknown one."),
     "backend": ("auto|metal|cuda|cpu", "What to compute on (auto: the fastest there is)."),
     "strategy": (

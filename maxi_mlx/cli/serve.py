@@ -49,8 +49,8 @@ def serve(*, pull_default: bool, **flags: Any) -> None:
     catalog = Catalog(default_roots(settings.model_dirs))
     if pull_default and all(entry.problem for entry in catalog.entries()):
         _pull(DEFAULT_MODEL)
-    for field in ("model", "fallback_model"):
-        _check_model(catalog, settings, field=field)
+    for field in ("model", "pins", "fallback_model"):
+        _check_models(catalog, settings, field=field)
     asyncio.run(_run(settings, catalog))
 
 
@@ -111,13 +111,16 @@ def _exposure_warning(settings: Settings) -> str | None:
     return exposure_warning(settings, is_loopback=is_local_name(settings.host))
 
 
-def _check_model(catalog: Catalog, settings: Settings, *, field: str) -> None:
+def _check_models(catalog: Catalog, settings: Settings, *, field: str) -> None:
     """Raise SetupError, naming what set it, for a model that isn't there or can't be served."""
-    name = getattr(settings, field)
-    if name is None:
-        return
+    value = getattr(settings, field)
     place = settings.sources[field]
-    place += f", {field}" if place.startswith("file ") else ""
+    place += f", {field.removesuffix('s')}" if place.startswith("file ") else ""
+    for name in value if isinstance(value, tuple) else filter(None, [value]):
+        _check_model(catalog, name, place=place)
+
+
+def _check_model(catalog: Catalog, name: str, *, place: str) -> None:
     try:
         entry = catalog.find(name)
     except ModelNotFound:

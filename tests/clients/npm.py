@@ -1,8 +1,9 @@
-"""Programs of npm for tests: installed at one version, or the test is skipped with the reason."""
+"""Programs and packages of npm for tests: installed at one version, or the test is skipped with the
+reason."""
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,29 +11,32 @@ from pathlib import Path
 import pytest
 
 
-def installed(package: str, *, version: str, program: str, folder: Path, variable: str) -> Path:
-    """The path of ``program``. The environment's ``variable`` names a folder that it is, or is to
-    be, installed in, instead of ``folder``."""
-    given = os.environ.get(variable)
-    folder = Path(given) if given else folder
-    path = folder / "node_modules" / ".bin" / program
-    if not path.exists():
+def installed(folder: Path, *packages: str, omit_optional: bool = False) -> Path:
+    """Where the packages are, each named ``NAME@VERSION``: what is there already stays."""
+    modules = folder / "node_modules"
+    if not all(_is_there(modules, package) for package in packages):
         npm = shutil.which("npm")
         if npm is None:
-            pytest.skip(f"{program} needs npm, which is not installed")
+            pytest.skip("this client needs npm, which is not installed")
+        more = ["--omit=optional", "--ignore-scripts"] if omit_optional else []
+        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
         try:
             subprocess.run(
-                [npm, "install", "--prefix", str(folder), f"{package}@{version}"],
-                check=True,
-                capture_output=True,
-                timeout=240,
+                [*command, *more, *packages], check=True, capture_output=True, timeout=240
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            pytest.skip(f"npm can't install {package}: {error}")
+            pytest.skip(f"npm can't install {', '.join(packages)}: {error}")
+    return modules
+
+
+def program(folder: Path, package: str, name: str, *, omit_optional: bool = False) -> Path:
+    """The path of the program that the package brings."""
+    return installed(folder, package, omit_optional=omit_optional) / ".bin" / name
+
+
+def _is_there(modules: Path, package: str) -> bool:
+    name, _, version = package.rpartition("@")
     try:
-        shown = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
-    except OSError as error:
-        pytest.skip(f"{program} does not run on this machine: {error}")
-    if version not in shown.stdout:
-        pytest.skip(f"{program} does not run on this machine: {shown.stdout}{shown.stderr}")
-    return path
+        return bool(json.loads((modules / name / "package.json").read_text())["version"] == version)
+    except FileNotFoundError:
+        return False

@@ -47,6 +47,10 @@ class ScriptedEngine(Engine):
         self.num_counts = 0
         self._script = script
 
+    def forget(self) -> None:
+        self.requests.clear()
+        self.num_counts = 0
+
     async def start(self) -> None:
         pass
 
@@ -57,7 +61,9 @@ class ScriptedEngine(Engine):
         self.num_counts += 1
         return _num_words(request)
 
-    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
+    async def generate(
+        self, request: GenerateRequest, *, keep_alive_s: float | None = None
+    ) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
         for event in _events(request, self._script(request)):
             yield event

@@ -20,7 +20,7 @@ from tests.models.scripted import (
     SUM_THOUGHT,
     TWO_CITIES_QUESTION,
 )
-from tests.server.test_messages import CITY_TOOLS, asked
+from tests.server.asking_messages import CITY_TOOLS, asked
 
 WEATHER = {"Paris": "21 degrees, clear", "Tokyo": "15 degrees, rain"}
 

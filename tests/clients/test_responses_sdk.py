@@ -30,6 +30,7 @@ def ask(name: str = "capital", /, **more: Any) -> dict[str, Any]:
     return {"model": "scripted", "input": DIALOGUES[name].messages, "temperature": 0, **more}
 
 
+@pytest.mark.slow
 @pytest.mark.clients(80, 81, 82, 87)
 def test_whole_and_streamed(client: openai.OpenAI) -> None:
     whole = client.responses.create(**ask("thought"))
@@ -46,6 +47,7 @@ def test_whole_and_streamed(client: openai.OpenAI) -> None:
     assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
+@pytest.mark.slow
 @pytest.mark.clients(83, 86)
 def test_a_loop_of_tools(client: openai.OpenAI) -> None:
     with client.responses.stream(**ask("two calls")) as stream:

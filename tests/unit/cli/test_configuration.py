@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import fields
@@ -39,6 +40,8 @@ SOURCES: list[tuple[str, tuple[object, Any], tuple[str, Any], tuple[str, Any]]] 
     ("host", ("::1", "::1"), ("0.0.0.0", "0.0.0.0"), ('"a.local"', "a.local")),
     ("port", ("1", 1), ("2", 2), ("3", 3)),
     ("model", ("a", "a"), ("b", "b"), ('"c"', "c")),
+    ("pin", (("a", "b"), ("a", "b")), ("c, d", ("c", "d")), ('["e"]', ("e",))),
+    ("keep_alive", ("5m", 300.0), ("-1", math.inf), ("10", 10.0)),
     ("fallback_model", ("a", "a"), ("b", "b"), ('"c"', "c")),
     ("backend", ("cpu", "cpu"), ("metal", "metal"), ('"cuda"', "cuda")),
     ("kv_bits", ("8", 8), ("4", 4), ("2", 2)),

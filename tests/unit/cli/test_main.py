@@ -18,8 +18,8 @@ from tests.unit.cli.commands import environment, run
     [
         pytest.param(
             ["sevre"],
-            "no such command 'sevre'; there are serve, list, pull, cache, doctor (see maxi-mlx "
-            "--help)",
+            "no such command 'sevre'; there are serve, list, connect, pull, cache, doctor (see "
+            "maxi-mlx --help)",
             id="command",
         ),
         pytest.param(
@@ -88,6 +88,7 @@ def test_metal_on_another_system(tmp_path: Path) -> None:
     assert result.stderr == f"maxi-mlx: {line}\n"
 
 
+@pytest.mark.slow
 def test_taken_port(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -166,7 +167,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
         timeout=60,
         check=True,
     )
-    assert "serve   Answer OpenAI's API with the models on this machine." in result.stdout
+    assert "serve    Answer OpenAI's API with the models on this machine." in result.stdout
     assert result.stdout.endswith("heavy: []\n")
 
 
