@@ -22,8 +22,8 @@ from maxi_mlx.text.reasoning.budget import ThinkingBudget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThoughtLimit:
-    """So many tokens; a thought's tags, and the tokens of its proper end. ``data`` gives a token's
-    bytes."""
+    """So many tokens; a thought's tags, and the tokens of its proper end. ``is_one``: only at the
+    answer's start is a tag one. ``data`` gives a token's bytes."""
 
     num_tokens: int
     begin: bytes
@@ -31,6 +31,7 @@ class ThoughtLimit:
     num_end_tokens: int
     closing: tuple[int, ...]
     starts_open: bool
+    is_one: bool
     data: Callable[[int], bytes]
 
 
@@ -65,9 +66,10 @@ class Guide:
                 end=limit.end,
                 num_end_tokens=limit.num_end_tokens,
                 starts_open=limit.starts_open,
-                is_one=spec.grammar is not None and spec.grammar.has_thought,
+                is_one=limit.is_one,
             )
         self._closing: deque[int] = deque()  # of a thought whose budget is used up
+        self._was_cut = False
         self._close_if_used_up()
 
     @property
@@ -88,6 +90,12 @@ class Guide:
         return self.matcher is not None and self.matcher.may_replace
 
     @property
+    def was_cut(self) -> bool:
+        """Whether the last token is an end that was put in the place of one that goes on: of free
+        text, which might have gone on, where the budget had no room for it."""
+        return self._was_cut
+
+    @property
     def forced(self) -> int | None:
         """The next token, where a thought is being closed."""
         return self._closing[0] if self._closing else None
@@ -97,6 +105,8 @@ class Guide:
         token_id = drawn
         if self.matcher is not None:
             token_id = self.matcher.commit(drawn, num_left=num_left)
+            is_end = token_id == self.matcher.tokenizer.end_id
+            self._was_cut = self._spec.ends_freely and is_end and token_id != drawn
         self._count(token_id)
         return token_id
 

@@ -32,6 +32,7 @@ AnswerEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta
 
 class AnswerText:
     """One answer in the making. ``stop_string`` is set once one is met; nothing may follow it.
+    ``ends_with_call``: nothing but a whole call came last, so that no budget cut it.
 
     ``tag_ids`` are special tokens that are shown to the machines by name, since they are tags
     (`Vocabulary.special_ids_in`). A token with log-probabilities rides on the text or thought that
@@ -65,6 +66,7 @@ class AnswerText:
         self._said: list[TokenLogprob] = []  # for the next text
         self._thought: list[TokenLogprob] = []  # for the next thought
         self._is_after_call = False
+        self.ends_with_call = False
         self._is_finished = False
         self._events: list[AnswerEvent] = []
 
@@ -133,6 +135,7 @@ class AnswerText:
         for piece in pieces:
             if self.stop_string is not None:
                 return
+            self.ends_with_call = isinstance(piece, CallEnd) and piece.is_whole
             match piece:
                 case Content(text):
                     self._match(text)

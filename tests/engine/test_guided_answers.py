@@ -272,7 +272,8 @@ def guided_rows(desk: Desk, model: LanguageModel, count: int, *, max_tokens: int
         desk.submit(
             prompt_of(6, seed),
             max_tokens=max_tokens,
-            sampling=replace(DRAWN, seed=seed),
+            # Else a row may draw what a faulty model fails on.
+            sampling=replace(DRAWN, seed=seed, logit_bias=((FAULTY_TOKEN, -100.0),)),
             key=(seed, 7),
             end_ids=model.end_ids,
             guide=spec.start(max_tokens=max_tokens),

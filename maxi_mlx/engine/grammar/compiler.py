@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-from llguidance import LLMatcher, LLParserLimits
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.grammar import Constraint
-from maxi_mlx.engine.grammar.closing import ClosingSearch
+from maxi_mlx.core.grammar import MAX_BLANKS, Constraint, Lark
+from maxi_mlx.engine.grammar.closing import ClosingSearch, TooSlow
 from maxi_mlx.engine.grammar.lark import GrammarWriter
 from maxi_mlx.engine.grammar.tokens import GrammarTokenizer
 
@@ -29,6 +29,7 @@ _SLOW_S = 1.0
 _MAX_CLOSE_SYMBOLS = 32_768
 _NUM_RETRIES = 64
 _FUEL = 40_000  # some 0.5 s; more than any schema of use needs
+_SEARCH_S = 1.5
 
 # Text, then what one step may cost: 50,000 items are some 3 ms, 200,000 of fuel some 15 ms.
 _LIMITS = LLParserLimits(
@@ -104,33 +105,65 @@ class GrammarCompiler:
 
 def _compile(constraint: Constraint, tokenizer: GrammarTokenizer) -> CompiledGrammar:
     writer = GrammarWriter(tokenizer.special_names)
-    tokens = LLMatcher(tokenizer.tokens, writer.write(constraint), log_level=0, limits=_LIMITS)
-    _raise_error(tokens)
+    tokens = _matcher(tokenizer.tokens, writer, constraint)
     numbers = {
         name: tokenizer.symbol_of[token_id] for name, token_id in tokenizer.special_names.items()
     }
-    text = GrammarWriter(numbers).write(constraint)
-    symbols = LLMatcher(tokenizer.symbols, text, log_level=0, limits=_LIMITS)
-    _raise_error(symbols)
+    symbol_writer = GrammarWriter(numbers)
+    symbols = _matcher(tokenizer.symbols, symbol_writer, constraint)
     # The first mask builds tables that all copies share, and shows grammars that allow nothing.
     tokens.compute_bitmask()
-    _raise_error(tokens)
+    _raise_error(tokens, constraint)
+    if constraint.thought_end is not None:
+        _check_after_thought(symbols, symbol_writer, constraint)
     search = ClosingSearch(
         writer.words,
         num_symbols=tokenizer.num_symbols,
         special_names={number: name for name, number in numbers.items()},
     )
-    path = search.find(symbols, b"", most=_MAX_CLOSE_SYMBOLS, num_retries=_NUM_RETRIES, fuel=_FUEL)
-    close = None if path is None else close_tokens(tokens, path, tokenizer)
     return CompiledGrammar(
         constraint=constraint,
         tokenizer=tokenizer,
         tokens=tokens,
         symbols=symbols,
         search=search,
-        close=None if close is None else tuple(close),
+        close=_first_close(search, tokens, symbols, tokenizer),
         growth=writer.words.growth,
     )
+
+
+def _matcher(vocabulary: LLTokenizer, writer: GrammarWriter, constraint: Constraint) -> LLMatcher:
+    matcher = LLMatcher(vocabulary, writer.write(constraint), log_level=0, limits=_LIMITS)
+    _raise_error(matcher, constraint)
+    return matcher
+
+
+def _check_after_thought(symbols: LLMatcher, writer: GrammarWriter, constraint: Constraint) -> None:
+    """A thought can always come, so that a form which allows nothing shows only after it."""
+    assert constraint.thought_end is not None
+    thought = (constraint.thought_begin or "") + constraint.thought_end
+    after = symbols.deep_copy()
+    if after.consume_tokens(writer.spelled(thought + "\n" * MAX_BLANKS)):
+        after.compute_bitmask()
+        _raise_error(after, constraint)
+
+
+def _first_close(
+    search: ClosingSearch, tokens: LLMatcher, symbols: LLMatcher, tokenizer: GrammarTokenizer
+) -> tuple[int, ...] | None:
+    try:
+        path = search.find(
+            symbols,
+            b"",
+            most=_MAX_CLOSE_SYMBOLS,
+            num_retries=_NUM_RETRIES,
+            fuel=_FUEL,
+            time_s=_SEARCH_S,
+        )
+    except TooSlow:
+        return None
+    close = None if path is None else close_tokens(tokens, path, tokenizer)
+    return None if close is None else tuple(close)
 
 
 def close_tokens(
@@ -161,10 +194,14 @@ _KNOWN_REASONS = (
     ("recursion limit", "It is nested too deeply. Make it flatter."),
     ("schema too large", "Its combinations (anyOf within allOf) are too many. Make it smaller."),
     ("too big", "It is too large for the time that a grammar may take. Make it smaller."),
+    (
+        "lookarounds not supported",
+        r"It can't be enforced: a pattern in it has \b or \B, which look around. Leave them out.",
+    ),
 )
 
 
-def _raise_error(matcher: LLMatcher) -> None:
+def _raise_error(matcher: LLMatcher, constraint: Constraint) -> None:
     error = matcher.get_error()
     if not error:
         return
@@ -175,5 +212,10 @@ def _raise_error(matcher: LLMatcher) -> None:
     place = _PLACE.match(first)
     reason = _REASON.search(first)
     text = reason[1] if reason else _PLACE.sub("", first.splitlines()[0])
-    where = f" (line {place[1]})" if place else ""
-    raise InvalidRequest(f"It can't be enforced: {text.strip()[:300]}{where}.")
+    text = text.strip().removeprefix("failed to compile JSON schema: ")[:300]
+    if text.startswith("Unsatisfiable schema: "):
+        raise InvalidRequest(f"No JSON fits it: {text.removeprefix('Unsatisfiable schema: ')}.")
+    # Of what was written by us the client knows no lines.
+    is_own = isinstance(constraint.node, Lark) and constraint.thought_end is None
+    where = f" (line {place[1]})" if place and is_own else ""
+    raise InvalidRequest(f"It can't be enforced: {text}{where}.")

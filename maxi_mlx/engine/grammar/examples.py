@@ -1,4 +1,4 @@
-"""A short text that a pattern or a format of JSON Schema allows, as a hint for a search.
+"""A short text that a pattern allows, as a hint for a search.
 
 A guess: the search checks it. What can't be guessed gives no text.
 """
@@ -11,22 +11,14 @@ from collections.abc import Sequence
 from re import _parser  # type: ignore[attr-defined]  # no other parser is at hand
 from typing import Any
 
-FORMATS = {
-    "date": "2000-01-01",
-    "time": "00:00:00Z",
-    "date-time": "2000-01-01T00:00:00Z",
-    "duration": "P1D",
-    "email": "a@b.co",
-    "hostname": "a",
-    "ipv4": "0.0.0.0",
-    "ipv6": "::",
-    "uuid": "00000000-0000-4000-8000-000000000000",
-    "uri": "a:b",
-    "uri-reference": "a",
-}
 _MAX_PATTERN = 2000
 _MAX_EXAMPLE = 96
 _CANDIDATES = "ax0 A-_.,:@/\n!é"
+
+
+def ends_in_escape(pattern: str) -> bool:
+    """Whether its last backslash escapes nothing: llguidance would pass over that in silence."""
+    return (len(pattern) - len(pattern.rstrip("\\"))) % 2 == 1
 
 
 def example(pattern: str) -> str | None:

@@ -27,7 +27,9 @@ from maxi_mlx.core.grammar import (
     Repeated,
     Syntax,
 )
-from maxi_mlx.engine.grammar.examples import example
+from maxi_mlx.engine.grammar import formats
+from maxi_mlx.engine.grammar.ecma import rust_pattern
+from maxi_mlx.engine.grammar.examples import ends_in_escape, example
 from maxi_mlx.engine.grammar.gbnf import gbnf_to_lark
 from maxi_mlx.engine.grammar.quoting import quoted
 from maxi_mlx.engine.grammar.schema import check_schema
@@ -42,6 +44,8 @@ _JSON_OPTIONS = {
     "coerce_one_of": False,
 }
 _FREE = "/(?s:.*)/"
+_TEXT = re.compile(r'"((?:[^"\\\n]|\\.)+)"')
+_MAX_TAGS = 200
 _NEXT_JSON = re.compile(r"%json\s*")
 
 
@@ -89,6 +93,13 @@ class GrammarWriter:
             return main
         return json.dumps({"grammars": [{"name": "main", "lark_grammar": main}, *self._sides]})
 
+    def spelled(self, text: str) -> list[int]:
+        """The text of a syntax in bytes, and in the numbers of its special tokens."""
+        numbers: list[int] = []
+        for part in self._parts(text):
+            numbers += [part] if isinstance(part, int) else part.encode()
+        return numbers
+
     def _expression(self, node: Node) -> str:
         match node:
             case Literal(text):
@@ -99,6 +110,8 @@ class GrammarWriter:
                 return self._rule(f"%json {self._schema(schema)}")
             case Pattern(regex):
                 _sized(regex, "regular expression")
+                if ends_in_escape(regex):
+                    raise InvalidRequest("The regular expression ends with a lone backslash.")
                 self.words.pieces += [text for text in [example(regex)] if text]
                 return f"/{regex_to_lark(regex, use_ascii='')}/"
             case Lark() | Gbnf():
@@ -129,23 +142,35 @@ class GrammarWriter:
             raise InvalidRequest(
                 f"There are {len(options)} options to choose from; the most is {MAX_CHOICES}."
             )
-        if all(isinstance(option, Literal) for option in options):
-            # One terminal is one automaton: beginnings that options share cost nothing.
-            texts = [option.text for option in options if isinstance(option, Literal)]
-            _sized("".join(texts), "list of choices")
-            self.words.values += sorted(texts, key=len)[:200]
+        texts = [option.text for option in options if isinstance(option, Literal)]
+        if len(texts) == len(options):
+            return self._one_text(texts)
         return f"({' | '.join(self._expression(option) for option in options)})"
 
+    def _one_text(self, texts: list[str]) -> str:
+        """One terminal, which is one automaton: beginnings that texts share cost nothing."""
+        _sized("".join(texts), "list of choices")
+        self.words.values += sorted(texts, key=len)[:200]
+        some = [quoted(text) for text in texts if text]
+        one = self._terminal(" | ".join(some)) if some else '""'
+        return one if len(some) == len(texts) else f'({one} | "")'
+
     def _syntax(self, text: str) -> str:
-        parts, place = [], 0
+        parts = self._parts(text)
+        return " ".join(f"<[{part}]>" if isinstance(part, int) else quoted(part) for part in parts)
+
+    def _parts(self, text: str) -> list[str | int]:
+        """Text, and special tokens by their numbers."""
+        parts: list[str | int] = []
+        place = 0
         for match in self._special.finditer(text):
             if match.start() > place:
-                parts.append(quoted(text[place : match.start()]))
-            parts.append(f"<[{self._special_numbers[match[0]]}]>")
+                parts.append(text[place : match.start()])
+            parts.append(self._special_numbers[match[0]])
             place = match.end()
         if place < len(text) or not parts:
-            parts.append(quoted(text[place:]))
-        return " ".join(parts)
+            parts.append(text[place:])
+        return parts
 
     def _free_until(self, node: FreeText) -> str:
         assert node.until is not None
@@ -172,12 +197,16 @@ class GrammarWriter:
             bounds = ['""']
         if node.pattern is not None:
             _sized(node.pattern, "pattern")
-            before = "" if node.pattern.startswith("^") else "(?s:.*)"
-            after = "" if node.pattern.endswith("$") else "(?s:.*)"
-            core = node.pattern.removeprefix("^").removesuffix("$")
+            core = rust_pattern(node.pattern)
+            before, core = ("", core[1:]) if core.startswith("^") else ("(?s:.*)", core)
+            ends = core.endswith("$") and not ends_in_escape(core[:-1])
+            after, core = ("", core[:-1]) if ends else ("(?s:.*)", core)
             regex = regex_to_lark(f"{before}(?:{core}){after}", use_ascii="dw")
             self.words.pieces += [text for text in [example(node.pattern)] if text]
             bounds.append(f"/{regex}/")
+        if node.format is not None:
+            self.words.pieces.append(formats.EXAMPLES[node.format])
+            bounds.append(f"/{regex_to_lark(formats.PATTERNS[node.format], use_ascii='')}/")
         return bounds
 
     def _terminal(self, body: str) -> str:
@@ -195,9 +224,11 @@ class GrammarWriter:
 
     def _grammar_text(self, node: Lark | Gbnf) -> str:
         _sized(node.text, "grammar")
-        if isinstance(node, Gbnf):
-            return gbnf_to_lark(node.text)
-        return self._with_checked_schemas(node.text)
+        is_lark = isinstance(node, Lark)
+        lark = self._with_checked_schemas(node.text) if is_lark else gbnf_to_lark(node.text)
+        # Any of its texts may be what ends a free one.
+        self.words.tags += [text for text in _TEXT.findall(lark)[:_MAX_TAGS] if "\\" not in text]
+        return lark
 
     def _with_checked_schemas(self, lark: str) -> str:
         """Schemas within a grammar are as dangerous as others."""

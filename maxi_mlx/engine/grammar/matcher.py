@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from llguidance import LLMatcher
 
 from maxi_mlx.core.errors import EngineFailed, InvalidRequest
-from maxi_mlx.engine.grammar.closing import RECENT_BYTES
+from maxi_mlx.engine.grammar.closing import RECENT_BYTES, TooSlow
 from maxi_mlx.engine.grammar.compiler import CompiledGrammar, close_tokens
 from maxi_mlx.engine.grammar.tokens import NUM_BYTES
 
@@ -24,6 +24,7 @@ _LEAST_GROWTH = 16
 _MOST_RESERVE = 256
 _NUM_RETRIES = 16
 _FUEL, _RETRY_FUEL = 3_000, 1_000  # some 10 ms per thousand
+_SEARCH_S = 0.2  # the device waits
 
 
 class Matcher:
@@ -43,6 +44,7 @@ class Matcher:
         self._growth = max(_LEAST_GROWTH, len(self._close or ()), grammar.growth)
         self._num_until_check = 0
         self._reserve = 0
+        self._thought_begin = (grammar.constraint.thought_begin or "").encode()
         self._thought_end = (grammar.constraint.thought_end or "").encode()
         self._thought_tail = b""
         if self.is_steered and grammar.has_thought:
@@ -182,14 +184,19 @@ class Matcher:
         recent = self._recent + bytes(i for i in more if i < NUM_BYTES)
         known = [symbol for i in self._hint for symbol in self.tokenizer.symbols_of(i)]
         for num_retries in (0, _NUM_RETRIES):
-            path = self._grammar.search.find(
-                symbols,
-                recent,
-                most=8 * room + 64,
-                num_retries=num_retries,
-                fuel=_RETRY_FUEL if num_retries else _FUEL,
-                known=known if not num_retries else (),
-            )
+            try:
+                path = self._grammar.search.find(
+                    symbols,
+                    recent,
+                    most=8 * room + 64,
+                    num_retries=num_retries,
+                    fuel=_RETRY_FUEL if num_retries else _FUEL,
+                    time_s=_SEARCH_S,
+                    known=known if not num_retries else (),
+                )
+            except TooSlow:
+                self.is_steered = False
+                return None
             close = None if path is None else close_tokens(state, path, self.tokenizer)
             if close is None or len(close) <= room:
                 return close
@@ -208,9 +215,13 @@ class Matcher:
         return self._symbols
 
     def _look_for_thought_end(self, token_id: int) -> None:
-        """Once the thought is over there is no more need to end it early."""
-        self._thought_tail += self.tokenizer.data(token_id)
-        if self._thought_end in self._thought_tail:
-            self._thought_end, self._thought_tail, self._reserve = b"", b"", 0
+        """Once the thought is over, or was left out, there is no more need to end it early."""
+        tail = self._thought_tail + self.tokenizer.data(token_id)
+        begin, self._thought_tail = self._thought_begin, tail
+        if begin and begin.startswith(tail):
+            return
+        if not tail.startswith(begin) or self._thought_end in tail:
+            self._thought_begin = self._thought_end = self._thought_tail = b""
+            self._reserve = 0
         else:
-            self._thought_tail = self._thought_tail[-len(self._thought_end) :]
+            self._thought_begin, self._thought_tail = b"", tail[-len(self._thought_end) :]

@@ -13,8 +13,10 @@ from decimal import Decimal
 from typing import Any
 
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.engine.grammar.examples import FORMATS, example
-from maxi_mlx.engine.grammar.least_size import ENDLESS, LeastSize
+from maxi_mlx.engine.grammar import formats
+from maxi_mlx.engine.grammar.ecma import rust_pattern
+from maxi_mlx.engine.grammar.examples import ends_in_escape, example
+from maxi_mlx.engine.grammar.least_size import LARGE, LeastSize
 
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_SCHEMA_DEPTH = 64
@@ -63,8 +65,10 @@ def check_schema(text: str) -> CheckedSchema:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"The schema is no JSON: {error}") from error
-    if isinstance(schema, bool):
-        schema = {} if schema else {"enum": []}
+    if schema is False:
+        raise InvalidRequest("No JSON fits it: the schema is 'false'.")
+    if schema is True:
+        schema = {}
     if not isinstance(schema, dict):
         raise InvalidRequest(
             f"A schema must be an object, but this one is {type(schema).__name__}."
@@ -72,6 +76,10 @@ def check_schema(text: str) -> CheckedSchema:
     checked = CheckedSchema(schema)
     divisors: list[Decimal] = []
     sizes = LeastSize(checked.schema)
+    if sizes.is_endless:
+        raise InvalidRequest(
+            "No JSON fits it: by a '$ref' that can't be left out it holds itself without an end."
+        )
     for path, part in _subschemas(checked.schema):
         for keyword, neutral in _NEUTRAL.items():
             if part.get(keyword) is neutral:
@@ -84,7 +92,8 @@ def check_schema(text: str) -> CheckedSchema:
         ]
         checked.values += _constants(part)
         checked.pieces += _examples(part)
-        if (size := sizes.of(part)) < ENDLESS:
+        _translate_patterns(part)
+        if (size := sizes.of(part)) < LARGE:
             checked.growth = max(checked.growth, size)
     _check_divisors(divisors)
     checked.keys = list(dict.fromkeys(checked.keys))[:_MAX_WORDS]
@@ -117,17 +126,40 @@ def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _check_keywords(path: str, part: Mapping[str, Any]) -> None:
+    before = f"{path}." if path else ""
     for keyword in part:
         if keyword in _UNENFORCED:
             raise InvalidRequest(
-                f"The keyword {keyword!r} of JSON Schema can't be enforced "
-                f"(at {f'{path}.{keyword}' if path else keyword}). Leave it out."
+                f"The keyword {keyword!r} of JSON Schema can't be enforced (at {before}{keyword}). "
+                "Leave it out."
             )
     if "x-guidance" in part:
         raise InvalidRequest("A schema can't set 'x-guidance'. Leave it out.")
+    kind, name = part.get("type", "string"), part.get("format")
+    if isinstance(name, str) and name not in formats.PATTERNS and "string" in kind:
+        raise InvalidRequest(
+            f"The format {name[:80]!r} can't be enforced (at {before}format). Leave it out."
+        )
+    for keyword, pattern in _patterns(part):
+        if ends_in_escape(pattern):
+            raise InvalidRequest(f"A pattern ends with a lone backslash (at {before}{keyword}).")
     divisor = part.get("multipleOf")
     if isinstance(divisor, int | float) and not (divisor > 0 and math.isfinite(divisor)):
         raise InvalidRequest(f"'multipleOf' must be a number above 0, not {divisor!r}.")
+
+
+def _patterns(part: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Regular expressions, with the keyword that each stands under."""
+    pattern, named = part.get("pattern"), part.get("patternProperties")
+    found = [("pattern", pattern)] if isinstance(pattern, str) else []
+    return found + [("patternProperties", key) for key in named or () if isinstance(named, dict)]
+
+
+def _translate_patterns(part: dict[str, Any]) -> None:
+    if isinstance(part.get("pattern"), str):
+        part["pattern"] = rust_pattern(part["pattern"])
+    if isinstance(named := part.get("patternProperties"), dict):
+        part["patternProperties"] = {rust_pattern(key): value for key, value in named.items()}
 
 
 def _check_divisors(divisors: list[Decimal]) -> None:
@@ -163,8 +195,8 @@ def _examples(part: Mapping[str, Any]) -> list[str]:
     texts = []
     if isinstance(pattern := part.get("pattern"), str) and (text := example(pattern)):
         texts.append(text)
-    if isinstance(name := part.get("format"), str) and name in FORMATS:
-        texts.append(FORMATS[name])
+    if isinstance(name := part.get("format"), str) and name in formats.EXAMPLES:
+        texts.append(formats.EXAMPLES[name])
     return [text[1:-1] for text in _as_json(texts)]
 
 

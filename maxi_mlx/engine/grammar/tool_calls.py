@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from maxi_mlx.core.grammar import FreeText, InOrder, Json, Node, OneOf, Repeated, Syntax
+from maxi_mlx.engine.grammar.schema import check_schema
 from maxi_mlx.text.tool_calls import shape as shapes
 
 
@@ -15,13 +16,14 @@ def required_calls(shape: shapes.Shape) -> Node:
     return _in_order(shape)
 
 
-def calls_in_text(shape: shapes.Shape, begin_tag: str) -> Node | None:
-    """An answer of free text in which every ``begin_tag`` begins what the shape says; None where
-    calls can't be told by it, since they don't begin so."""
+def calls_in_text(shape: shapes.Shape, begin_tag: str, *, are_many: bool = True) -> Node | None:
+    """An answer of free text in which every ``begin_tag`` begins what the shape says, once where
+    not ``are_many``; None where calls can't be told by it, since they don't begin so."""
     rest = _without_beginning(_in_order(shape), begin_tag)
     if rest is None:
         return None
-    return InOrder((Repeated(InOrder((FreeText(until=begin_tag), rest))), FreeText()))
+    most = None if are_many else 1
+    return InOrder((Repeated(InOrder((FreeText(until=begin_tag), rest)), most=most), FreeText()))
 
 
 def _in_order(shape: shapes.Shape) -> Node:
@@ -69,12 +71,14 @@ def _repeated(shape: shapes.Repeat) -> Node:
 
 def _raw_text(part: shapes.RawText, until: str) -> FreeText:
     schema = part.schema
-    least, most, pattern = (schema.get(key) for key in ("minLength", "maxLength", "pattern"))
+    check_schema(json.dumps(schema, ensure_ascii=False))
+    least, most = schema.get("minLength"), schema.get("maxLength")
     return FreeText(
         until=until,
         least=least if isinstance(least, int) else 0,
         most=most if isinstance(most, int) else None,
-        pattern=pattern if isinstance(pattern, str) else None,
+        pattern=schema.get("pattern"),
+        format=schema.get("format"),
         without=part.until if until != part.until else None,
     )
 

@@ -16,14 +16,17 @@ class Channels:
         <|start|>assistant<|channel|>analysis<|message|>a thought<|end|>
 
     ``thoughts`` are the words of a header that make its message a thought; ``header_starts`` are
-    what a header may begin with.
+    what a header may begin with; ``asides`` are headers of what is said before a call. ``opening``
+    stands before every header but the first, which the prompt opens.
     """
 
+    opening: str
     header_starts: tuple[str, ...]
     message: str
     ends: tuple[str, ...]
     thoughts: tuple[str, ...]
     call_prefix: str = ""  # of a recipient that is a function
+    asides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,11 @@ class ReasoningFormat:
     closing: str
     dropped: tuple[str, ...] = ()
     channels: Channels | None = None
+
+    @property
+    def end_in_form(self) -> str:
+        """The end of a thought that a form follows; what its message is, the form says."""
+        return self.end if self.channels is None else self.end + self.channels.opening
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -59,11 +67,13 @@ HARMONY = ReasoningFormat(
     closing="<|end|><|start|>assistant<|channel|>final<|message|>",
     dropped=("<|constrain|>",),
     channels=Channels(
+        opening="<|start|>assistant",
         header_starts=("<|start|>", "<|channel|>", " to=", "to="),
         message="<|message|>",
         ends=("<|end|>", "<|return|>", "<|call|>"),
         thoughts=("analysis",),
         call_prefix="to=functions.",
+        asides=("<|channel|>commentary<|message|>",),
     ),
 )
 
@@ -73,6 +83,7 @@ MUSE_SPARK = ReasoningFormat(
     end="<|eom|>",
     closing="<|eom|><|start|>assistant to=user<|message|>",
     channels=Channels(
+        opening="<|start|>assistant",
         header_starts=("<|start|>", "to=", " to="),
         message="<|message|>",
         ends=("<|eom|>", "<|eot|>"),

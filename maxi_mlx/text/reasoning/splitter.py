@@ -25,8 +25,8 @@ class ReasoningSplitter:
     ``calls_begin`` are tags of tool calls, in which no tag counts until one of ``calls_end``; they
     also end a thought the model forgot to close, where they begin a line. With ``keeps_calls``,
     messages of channels that call a function are handed on as content, header and end and all, for
-    a tool-call reader to find. ``has_form``: a grammar holds the answer to a thought at its start,
-    if any, and to what follows, where nothing is a tag.
+    a tool-call reader to find. ``thought_first``: a grammar allows a thought at the answer's start,
+    in which nothing but its end is a tag; ``has_form``: and then a form, where nothing is one.
     """
 
     def __init__(
@@ -37,10 +37,12 @@ class ReasoningSplitter:
         calls_begin: tuple[str, ...] = (),
         calls_end: tuple[str, ...] = (),
         keeps_calls: bool = False,
+        thought_first: bool = False,
         has_form: bool = False,
     ) -> None:
         self._format = format
         self._keeps_calls = keeps_calls
+        self._thought_first = thought_first
         self._has_form = has_form
         self._calls_begin = calls_begin
         self._calls_end = Tags(calls_end)
@@ -89,8 +91,10 @@ class ReasoningSplitter:
     # -- one pair of tags ---------------------------------------------------------------------
 
     def _tagged(self) -> Reading[None]:
+        if self._thought_first:
+            yield from self._first_thought()
         if self._has_form:
-            yield from self._thought_and_form()
+            yield from self._source.pass_until(Tags(()), self._say)
             return
         format, calls = self._format, {f"\n{tag}": tag for tag in self._calls_begin}
         inside = Tags((format.begin, format.end, *format.dropped, *calls))
@@ -130,16 +134,14 @@ class ReasoningSplitter:
         end = yield from self._source.pass_until(self._calls_end, self._say)
         self._say(end)
 
-    def _thought_and_form(self) -> Reading[None]:
+    def _first_thought(self) -> Reading[None]:
         format, source = self._format, self._source
         if not self.in_thought and (yield from source.expect(format.begin)):
             self._turn(format.begin)
         if self.in_thought:
             tag = yield from source.pass_until(Tags((format.end,)), self._think)
-            if not tag:
-                return
-            self._turn(tag)
-        yield from source.pass_until(Tags(()), self._say)
+            if tag:
+                self._turn(tag)
 
     # -- messages with headers ----------------------------------------------------------------
 

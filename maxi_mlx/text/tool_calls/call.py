@@ -27,14 +27,15 @@ def is_name(text: str) -> bool:
 class Call:
     """Becomes known (`has_begun`) once it has a name and its first argument's value has begun, or
     its arguments have ended. Until then it may turn out to be no call, and nothing was told. Where
-    the id comes last (``has_late_id``), it begins when it ends."""
+    the id comes last (``has_late_id``), it begins when it ends. ``claim_id`` gives it another id
+    where the written one can't be its own."""
 
     def __init__(
         self,
         tell: Callable[[Piece], None],
         *,
         index: int,
-        new_id: Callable[[], str],
+        claim_id: Callable[[str], str],
         on_begin: Callable[[], None],
         on_end: Callable[[], None],
         name: str = "",
@@ -43,7 +44,7 @@ class Call:
     ) -> None:
         self._tell = tell
         self._index = index
-        self._new_id = new_id
+        self._claim_id = claim_id
         self._on_begin = on_begin
         self._on_end = on_end
         self.name = name
@@ -111,6 +112,6 @@ class Call:
     def _begin(self) -> None:
         self.has_begun = True
         self._on_begin()
-        self._tell(CallStart(self._index, self.id or self._new_id(), self.name))
+        self._tell(CallStart(self._index, self._claim_id(self.id), self.name))
         self._tell(CallDelta(self._index, "".join(self._waiting)))
         self._waiting.clear()

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import Tool
+from maxi_mlx.text.tool_calls.parameters import (
+    Parameters,
+    Unenforceable,
+    alternatives,
+    resolved,
+)
 from maxi_mlx.text.tool_calls.shape import (
     AnyOf,
     JsonBySchema,
@@ -59,29 +65,34 @@ def parameters_call(
 
     def shape(tool: Tool) -> Shape:
         schema = arguments(tool)
-        properties = schema.get("properties") or {}
-        _check_names(tool, properties, re.compile(names))
-        required = set(schema.get("required") or ())
-        needed = [name for name in properties if name in required]
-        others = [name for name in properties if name not in required]
-        named = {
-            name: parameter(name, _with_definitions(properties[name], schema))
-            for name in properties
-        }
+        try:
+            found = alternatives(schema)
+        except Unenforceable as problem:
+            raise InvalidRequest(
+                f"The parameters of the tool {tool.name!r} can't be enforced in this model's "
+                f"calls, which have a place for each: {problem}.",
+                param="tools",
+            ) from None
+        return any_of(tuple(call(tool, one, schema) for one in found))
+
+    def call(tool: Tool, parameters: Parameters, root: Mapping[str, Any]) -> Shape:
+        required, every = parameters.required, list(parameters.schemas)
+        _check_names(tool, every, re.compile(names))
+        named = {name: parameter(name, resolved(parameters.of(name), root)) for name in every}
         parts: list[Shape] = [Literal(before + tool.name + between)]
         if separator:
+            needed = [name for name in every if name in required]
+            others = [name for name in every if name not in required]
             parts.append(_separated(named, needed, others, separator))
         else:
-            parts += [
-                named[name] if name in required else optional(named[name]) for name in properties
-            ]
+            parts += [named[name] if name in required else optional(named[name]) for name in every]
         return Sequence((*parts, Literal(after)))
 
     return shape
 
 
-def _check_names(tool: Tool, properties: Mapping[str, Any], pattern: re.Pattern[str]) -> None:
-    for name in properties:
+def _check_names(tool: Tool, parameters: Iterable[str], pattern: re.Pattern[str]) -> None:
+    for name in parameters:
         if not pattern.fullmatch(name):
             raise InvalidRequest(
                 f"The tool {tool.name!r} has a parameter {name[:80]!r}, a name that can't be "
@@ -108,14 +119,6 @@ def _separated(
         for i, name in enumerate(others)
     ]
     return optional(AnyOf(tuple(firsts))) if firsts else Literal("")
-
-
-def _with_definitions(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A part of a schema that still finds what its references name."""
-    if not isinstance(schema, Mapping):
-        return {}
-    shared = {key: root[key] for key in ("$defs", "definitions") if key in root}
-    return {**schema, **shared}
 
 
 def raw_value(until: str) -> ValueShape:

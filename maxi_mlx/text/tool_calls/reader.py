@@ -52,6 +52,7 @@ class ToolCallReader:
         self._tools = {tool.name: tool for tool in tools}
         self._is_parallel = is_parallel
         self._new_id = new_id
+        self._ids: set[str] = set()
         self.source = Source()
         self._driver = Driver(self.source, self._run())
         self._pieces: list[Piece] = []
@@ -105,7 +106,7 @@ class ToolCallReader:
         self._open_call = Call(
             self._tell,
             index=self._num_calls,
-            new_id=self._new_id,
+            claim_id=self._claim_id,
             on_begin=self._call_began,
             on_end=self.source.record,
             name=name,
@@ -113,6 +114,13 @@ class ToolCallReader:
             has_late_id=has_late_id,
         )
         return self._open_call
+
+    def _claim_id(self, id: str) -> str:
+        """The id that a model wrote, if it did and not twice: clients tell calls by it."""
+        if not id or id in self._ids:
+            id = self._new_id()
+        self._ids.add(id)
+        return id
 
     def hide_tag(self) -> None:
         """What was read so far, the tag too, won't be given back as text, whatever follows."""

@@ -22,12 +22,6 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def parameter_schema(parameters: Mapping[str, Any] | None, name: str) -> Any:
-    """The schema of one parameter; None if the tool says nothing of it."""
-    properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
-    return properties.get(name) if isinstance(properties, Mapping) else None
-
-
 def kinds_of(schema: Any, *, depth: int = 0) -> frozenset[str]:
     """The JSON types that a schema names; none where it leaves them open."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:

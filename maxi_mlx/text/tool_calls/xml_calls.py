@@ -15,8 +15,9 @@ from maxi_mlx.text.source import SPACE, Reading, Source, Tags
 from maxi_mlx.text.tool_calls.call import Call, is_name
 from maxi_mlx.text.tool_calls.json_calls import read_arguments
 from maxi_mlx.text.tool_calls.json_copier import JsonCopier, Malformed, escaped
+from maxi_mlx.text.tool_calls.parameters import parameter_schema
 from maxi_mlx.text.tool_calls.reader import ToolCallReader
-from maxi_mlx.text.tool_calls.values import is_text, kinds_of, parameter_schema, quoted, typed_json
+from maxi_mlx.text.tool_calls.values import is_text, kinds_of, quoted, typed_json
 
 _HEADER = re.compile(r"[^<>\n]*")
 _HEADER_NAME = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))(.*)""", re.DOTALL)

@@ -121,6 +121,12 @@ def _nested(depth: int) -> dict[str, Any]:
     return schema
 
 
+ENDLESS = {
+    "type": "object",
+    "properties": {"left": {"$ref": "#"}, "label": {}},
+    "required": ["label", "left"],
+}
+
 REFUSED = [
     pytest.param(
         _schema(uniqueItems=True), "'uniqueItems'.*properties.a.uniqueItems", id="keyword"
@@ -129,15 +135,19 @@ REFUSED = [
     pytest.param(json_by_schema({"if": {}, "then": {}}), "'if'|'then'", id="if"),
     pytest.param(_schema(contains={}), "'contains'", id="contains"),
     pytest.param(json_by_schema({"x-guidance": {"lenient": True}}), "x-guidance", id="options"),
-    pytest.param(_schema(format="colour"), "Unknown format: colour", id="format"),
+    pytest.param(_schema(format="colour"), "'colour'.*properties.a.format", id="format"),
     pytest.param(_schema(type="strin"), "Invalid type: strin", id="type"),
     pytest.param(_schema(pattern="(?=a)b"), "look-around", id="look-around"),
     pytest.param(_schema(pattern="("), "unclosed group", id="broken pattern"),
     pytest.param(json_by_schema({"$ref": "#/nowhere"}), "/nowhere", id="no such ref"),
     pytest.param(json_by_schema({"$ref": "https://x.invalid/y"}), "not", id="remote ref"),
-    pytest.param(json_by_schema({"$ref": "#"}), "No text fits", id="a ref to itself"),
-    pytest.param(json_by_schema({"enum": []}), "nsatisfiable", id="nothing"),
-    pytest.param(json_by_schema(False), "nsatisfiable", id="false"),
+    pytest.param(json_by_schema({"$ref": "#"}), "holds itself", id="a ref to itself"),
+    pytest.param(json_by_schema(ENDLESS), "holds itself", id="a tree without leaves"),
+    pytest.param(json_by_schema({"enum": []}), "No JSON fits", id="nothing"),
+    pytest.param(json_by_schema(False), "No JSON fits", id="false"),
+    pytest.param(_schema(pattern=r"\bword\b"), r"\\b or \\B", id="word boundary"),
+    pytest.param(_schema(pattern="a\\"), "lone backslash.*a.pattern", id="half an escape"),
+    pytest.param(Pattern("a\\\\\\"), "lone backslash", id="half an escape in a regex"),
     pytest.param(json_by_schema({"oneOf": [{}, {"type": "string"}]}), "oneOf", id="oneOf"),
     pytest.param(json_by_schema(_nested(100)), "deep", id="deep"),
     pytest.param(Json("[" * 100_000), "no JSON", id="deep JSON"),
@@ -199,6 +209,18 @@ def test_what_is_refused_says_why(plain: GrammarCompiler, node: Node, words: str
     assert re.search(words, caught.value.message, re.DOTALL), caught.value.message
     assert caught.value.param == "field"
     assert len(caught.value.message) < 600
+    # Lines are the client's own, and so are those of a grammar alone.
+    assert "(line" not in caught.value.message or isinstance(node, Lark)
+
+
+@pytest.mark.parametrize("node", [Pattern(r"[^\x00-\x{10ffff}]"), json_by_schema(False)], ids=str)
+@pytest.mark.parametrize("begin", [None, "<think>"])
+def test_a_form_that_allows_nothing_is_refused_after_a_thought_too(
+    plain: GrammarCompiler, node: Node, begin: str | None
+) -> None:
+    constraint = Constraint(node=node, param="field", thought_begin=begin, thought_end="</think>")
+    with pytest.raises(InvalidRequest, match=r"No (text|JSON) fits"):
+        plain.compile(constraint)
 
 
 HEAVY = [
@@ -211,6 +233,7 @@ HEAVY = [
         id="wide",
     ),
     pytest.param(json_by_schema({"enum": [f"x{i}" for i in range(5000)]}), id="many values"),
+    pytest.param(any_of_texts([f"{i} or so" for i in range(5000)]), id="many choices"),
     pytest.param(Lark('start: (("a"?){50}){50}'), id="ambiguous"),
     pytest.param(Lark('start: a\na: a a | "x"'), id="left and right"),
     pytest.param(
@@ -243,6 +266,16 @@ def test_heavy_grammars_cost_little_or_end(plain: GrammarCompiler, node: Node) -
     with suppress(InvalidRequest):  # it may turn out to be too much work on the way
         assert random_answer(grammar, max_tokens=60, seed=0).is_whole
     assert time.perf_counter() - started < 3
+
+
+def test_a_grammar_whose_symbols_cost_much_is_not_searched_for_long(
+    plain: GrammarCompiler,
+) -> None:
+    started = time.perf_counter()
+    grammar = compiled(plain, json_by_schema({"type": "string", "pattern": "." * 5000}))
+    assert time.perf_counter() - started < 4
+    assert grammar.close is None
+    assert not random_answer(grammar, max_tokens=60, seed=0).is_whole
 
 
 def test_grammars_are_kept_by_what_they_say(plain: GrammarCompiler) -> None:

@@ -28,6 +28,7 @@ def check_schema(compiler: GrammarCompiler, schema: Schema, *, seed: int, spare:
         jsonschema.validate(json.loads(answer.text), schema)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32), spare=st.integers(1, 120))
 def test_an_answer_validates_within_any_budget(
@@ -63,6 +64,7 @@ def test_any_object(compiler: GrammarCompiler) -> None:
             assert isinstance(json.loads(answer.text), dict)
 
 
+@pytest.mark.slow
 def test_an_object_that_opens_ever_more_is_closed_in_time(compiler: GrammarCompiler) -> None:
     grammar = compiler.compile(Constraint(node=json_by_schema({"type": "array"}), param="x"))
     opening = next(i for i in range(600) if grammar.tokenizer.data(i) == b"[")

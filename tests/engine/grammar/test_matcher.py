@@ -9,17 +9,18 @@ from typing import Any
 import jsonschema
 import pytest
 
-from maxi_mlx.core.errors import MaxiError
+from maxi_mlx.core.errors import InvalidRequest, MaxiError
 from maxi_mlx.core.grammar import (
     Constraint,
     FreeText,
+    Gbnf,
     InOrder,
+    Lark,
     Literal,
     Node,
     Pattern,
     Repeated,
     Syntax,
-    calls,
     json_by_schema,
 )
 from maxi_mlx.engine.grammar.compiler import GrammarCompiler
@@ -38,6 +39,7 @@ SCHEMA: dict[str, Any] = {
 CALL = InOrder(
     (Literal('{"name": "weather", "arguments": '), json_by_schema(SCHEMA), Literal("}!"))
 )
+TAGGED = InOrder((Syntax("<call>"), CALL))
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +70,29 @@ def test_a_thought_is_closed_in_time_for_the_answer(
         assert answer.is_whole
 
 
+@pytest.mark.parametrize(
+    ("begun", "num_kept"), [("q", 0), ("<q", 0), ("<think>q", 60), ("<think>q</think>q", 0)]
+)
+def test_room_is_kept_for_what_follows_a_thought_while_there_is_one(
+    plain: GrammarCompiler, begun: str, num_kept: int
+) -> None:
+    """Half of what there is; an answer that thought, or does not, may use all of it."""
+    node = Pattern("<?q*!")
+    grammar = plain.compile(
+        Constraint(node=node, param="x", thought_begin="<think>", thought_end="</think>")
+    )
+    matcher, num_left = Matcher(grammar, max_tokens=120), 120
+    letter = next(i for i in range(600) if grammar.tokenizer.data(i) == b"q")
+    token_ids = grammar.tokenizer.spell(list(begun.encode()))
+    assert token_ids is not None
+    for token_id in token_ids:
+        assert matcher.commit(token_id, num_left=num_left) == token_id
+        num_left -= 1
+    while matcher.forced(num_left) is None and matcher.commit(letter, num_left=num_left) == letter:
+        num_left -= 1
+    assert num_kept - 8 <= num_left <= num_kept + 8
+
+
 def test_a_thought_that_the_prompt_did_not_begin_may_be_left_out(plain: GrammarCompiler) -> None:
     grammar = plain.compile(
         Constraint(node=Literal("yes"), param="x", thought_begin="<think>", thought_end="</think>")
@@ -85,7 +110,7 @@ def test_a_thought_that_the_prompt_did_not_begin_may_be_left_out(plain: GrammarC
 
 
 def test_calls_that_are_required(plain: GrammarCompiler) -> None:
-    node = calls(CALL, begin="<call>", is_required=True, between=Literal("\n"))
+    node = InOrder((TAGGED, Repeated(InOrder((Literal("\n"), TAGGED)))))
     for seed in range(5):
         answer = answer_to(plain, node, max_tokens=120, seed=seed)
         assert answer.is_whole
@@ -94,15 +119,9 @@ def test_calls_that_are_required(plain: GrammarCompiler) -> None:
             jsonschema.validate(call["arguments"], SCHEMA)
 
 
-def test_one_call_alone(plain: GrammarCompiler) -> None:
-    node = calls(CALL, begin="<call>", is_required=True, are_many=False)
-    assert answer_to(plain, node, max_tokens=300).text.count("<call>") == 1
-
-
 def test_what_begins_a_call_in_free_text_must_be_one(plain: GrammarCompiler) -> None:
-    grammar = plain.compile(
-        Constraint(node=calls(CALL, begin="<call>", is_required=False), param="x")
-    )
+    begun = InOrder((FreeText(until="<call>"), CALL))
+    grammar = plain.compile(Constraint(node=InOrder((Repeated(begun), FreeText())), param="x"))
     begin = grammar.tokenizer.spell(list(b"Hello <b> <call>"))
     assert begin is not None
     for seed in range(5):
@@ -113,7 +132,7 @@ def test_what_begins_a_call_in_free_text_must_be_one(plain: GrammarCompiler) -> 
 
 
 def test_a_special_token_begins_a_call_as_a_token(plain: GrammarCompiler) -> None:
-    node = calls(CALL, begin="<|im_start|>", is_required=True, are_many=False)
+    node = InOrder((Syntax("<|im_start|>"), CALL))
     answer = answer_to(plain, node, max_tokens=90)
     names = plain.tokenizer.special_names
     assert answer.token_ids[0] == names["<|im_start|>"]
@@ -126,12 +145,26 @@ class Shaped:
     bad: list[str]
 
 
+def raw(**schema: Any) -> shapes.RawText:
+    return shapes.RawText({"type": "string", **schema}, "</p>")
+
+
 RAW = shapes.RawText({"type": "string", "maxLength": 5, "pattern": "^[a-z</]*$"}, "</p>")
 SHAPES = {
     "raw text": Shaped(
         shapes.Sequence((shapes.Literal("<p>"), RAW, shapes.Literal("</p>"))),
         ["<p>abc</p>", "<p></</p>", "<p></p>"],
         ["<p>ABC</p>", "<p>abcdef</p>", "<p>a</p>b</p>"],
+    ),
+    "raw text that ends in a sign": Shaped(
+        shapes.Sequence((raw(pattern=r"^\d+\$"), shapes.Literal("</p>"))),
+        ["1$</p>", "12$ or so</p>"],
+        ["1</p>", "a1$</p>"],
+    ),
+    "raw text of a format": Shaped(
+        shapes.Sequence((raw(format="date"), shapes.Literal("</p>"))),
+        ["2024-02-28</p>", "1999-12-31</p>"],
+        ["2024-02-31</p>", "2024-13-01</p>", "now</p>", "</p>"],
     ),
     "raw text in lines": Shaped(
         shapes.Sequence(
@@ -177,6 +210,24 @@ def test_shapes_of_calls(plain: GrammarCompiler, name: str) -> None:
             assert fits is is_right, text
 
 
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"not": {"const": "x"}}, "'not'"),
+        ({"format": "colour"}, "'colour' can't be enforced"),
+        ({"pattern": "a\\"}, "lone backslash"),
+        ({"pattern": "(?=a)"}, "look-around"),
+    ],
+    ids=str,
+)
+def test_raw_text_that_cannot_be_enforced(
+    plain: GrammarCompiler, schema: dict[str, Any], words: str
+) -> None:
+    shape = shapes.Sequence((raw(**schema), shapes.Literal("</p>")))
+    with pytest.raises(InvalidRequest, match=words):
+        plain.compile(Constraint(node=required_calls(shape), param="tools"))
+
+
 def test_calls_in_text_need_a_beginning() -> None:
     shape = shapes.Sequence((shapes.Literal("<a>"), shapes.Literal("b")))
     assert calls_in_text(shape, "<a>") == InOrder(
@@ -201,6 +252,19 @@ def test_the_last_tokens_are_forced(plain: GrammarCompiler) -> None:
     assert matcher.commit(letter, num_left=1) == forced
     assert matcher.is_complete
     assert matcher.is_accepting
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        Gbnf('root ::= [^#]* "###" [0-9] "END"'),
+        Lark('start: text "Z" | "go on: " text "Y"\ntext[suffix="x"]: /.*/'),
+    ],
+    ids=["gbnf", "lark"],
+)
+def test_the_texts_of_a_grammar_end_what_is_free_in_it(plain: GrammarCompiler, node: Node) -> None:
+    for seed in range(5):
+        assert answer_to(plain, node, max_tokens=40, seed=seed).is_whole
 
 
 def test_a_token_that_cannot_come_is_an_error(plain: GrammarCompiler) -> None:

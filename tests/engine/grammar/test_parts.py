@@ -11,7 +11,7 @@ from llguidance import LLMatcher
 from maxi_mlx.core.grammar import Constraint, Pattern, json_by_schema
 from maxi_mlx.engine.grammar.compiler import GrammarCompiler
 from maxi_mlx.engine.grammar.examples import example
-from maxi_mlx.engine.grammar.least_size import ENDLESS, LeastSize
+from maxi_mlx.engine.grammar.least_size import ENDLESS, LARGE, LeastSize
 from maxi_mlx.engine.grammar.matcher import Matcher
 from maxi_mlx.engine.grammar.schema import check_schema
 from maxi_mlx.engine.grammar.tokens import GrammarTokenizer, encoder_of
@@ -72,10 +72,55 @@ def test_the_least_size_is_about_the_shortest_text(schema: dict[str, Any], short
     assert len(shortest) - 4 <= size <= len(shortest) + 8
 
 
-def test_a_schema_without_an_end_has_no_least_size() -> None:
-    schema = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
-    assert LeastSize(schema).of(schema) == ENDLESS
-    assert check_schema('{"properties": {"a": {"$ref": "#"}}, "required": ["a"]}').growth == 0
+def _node(**more: Any) -> dict[str, Any]:
+    """An object with one required key."""
+    return {"type": "object", "properties": {"a": more}, "required": ["a"]}
+
+
+_HERE = {"$ref": "#"}
+# What is looked for first of A leads back to it, and must not be taken to be without an end.
+_ROUND = {
+    "type": "object",
+    "required": ["a", "b"],
+    "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/$defs/B"}},
+    "$defs": {
+        "A": {"anyOf": [{"$ref": "#/$defs/B"}, {"type": "null"}]},
+        "B": _node(**{"$ref": "#/$defs/A"}),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_endless"),
+    [
+        (_node(**_HERE), True),
+        (_node(anyOf=[_HERE, _node(**_HERE)]), True),
+        (_node(allOf=[{}, _HERE]), True),
+        ({"type": "array", "items": _HERE, "minItems": 1}, True),
+        ({"type": "array", "prefixItems": [{}, _HERE], "minItems": 2}, True),
+        (_node(anyOf=[_HERE, {"type": "null"}]), False),
+        ({"type": "array", "items": _HERE}, False),
+        ({"type": "array", "prefixItems": [{}, _HERE], "minItems": 1}, False),
+        ({**_node(**_HERE), "type": ["object", "null"]}, False),
+        ({"properties": {"a": _HERE}, "required": ["a"]}, False),
+        ({"type": "string", "minLength": 10**18}, False),
+        ({"type": "array", "items": {"type": "string"}, "minItems": 10**18}, False),
+        (_ROUND, False),
+    ],
+    ids=str,
+)
+def test_a_schema_without_an_end(schema: dict[str, Any], is_endless: bool) -> None:
+    sizes = LeastSize(schema)
+    assert sizes.is_endless is is_endless
+    assert (sizes.of(schema) >= ENDLESS) is is_endless
+
+
+def test_what_nests_too_deeply_to_tell_is_not_called_endless() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(60):
+        schema = _node(**schema)
+    assert LeastSize(schema).of(schema) == LARGE
+    assert not LeastSize(schema).is_endless
 
 
 def test_words_of_a_schema() -> None:

@@ -70,6 +70,42 @@ CASES: dict[str, tuple[ReasoningFormat, str, dict[str, object], tuple[str, str]]
         {"starts_open": True, "calls_begin": ("<tool_call>",)},
         ("a <tool_call>x", "b"),
     ),
+    "a form after a thought": (
+        THINK,
+        "<think>a\n<tool_call></think>\n\nb <think>c</think>",
+        {"thought_first": True, "has_form": True, "calls_begin": ("<tool_call>",)},
+        ("a\n<tool_call>", "b <think>c</think>"),
+    ),
+    "a form without a thought": (
+        THINK,
+        " b <think>",
+        {"thought_first": True, "has_form": True},
+        ("", " b <think>"),
+    ),
+    "a form in an open thought": (
+        THINK,
+        "a</think>b</think>",
+        {"thought_first": True, "has_form": True, "starts_open": True},
+        ("a", "b</think>"),
+    ),
+    "a form, cut in its thought": (
+        THINK,
+        "<think>a</thi",
+        {"thought_first": True, "has_form": True},
+        ("a</thi", ""),
+    ),
+    "free text after a thought": (
+        THINK,
+        "<think>a\n<tool_call></think>b\n<think>c\n<tool_call>d",
+        {"thought_first": True, "calls_begin": ("<tool_call>",)},
+        ("a\n<tool_call>\nc", "b\n<tool_call>d"),
+    ),
+    "harmony, a form": (
+        HARMONY,
+        "<|channel|>final<|message|>a<|end|><|start|>b",
+        {"has_form": True},
+        ("", "a<|end|><|start|>b"),
+    ),
     "harmony": (
         HARMONY,
         "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi "

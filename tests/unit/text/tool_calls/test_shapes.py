@@ -130,6 +130,7 @@ def _resolved(schema: Any) -> Any:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("syntax", syntaxes.ALL, ids=lambda syntax: syntax.name)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())

@@ -141,6 +141,15 @@ CASES: dict[str, tuple[ToolSyntax, str, list[Told]]] = {
             Called("get_time", "{}", "functions.get_time:1"),
         ],
     ),
+    "kimi k2, an id twice": (
+        syntaxes.KIMI_K2,
+        f"<|tool_calls_section_begin|>{K2}get_time:0{ARGUMENTS}{{}}<|tool_call_end|>"
+        f"{K2}get_time:0{ARGUMENTS}{{}}<|tool_call_end|><|tool_calls_section_end|>",
+        [
+            Called("get_time", "{}", "functions.get_time:0"),
+            Called("get_time", "{}", "new_0"),
+        ],
+    ),
     "kimi k3": (
         syntaxes.KIMI_K3,
         '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|>'
