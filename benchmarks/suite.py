@@ -35,6 +35,7 @@ from rows import (
     choices,
     constrained,
     full_store,
+    indexing,
     known_prefix,
     look_up,
     many_streams,
@@ -45,6 +46,7 @@ from rows import (
     restart,
     shared_bytes,
     stall,
+    transcription,
     turns,
 )
 from rows.apart import Apart
@@ -74,6 +76,8 @@ ROWS: Mapping[str, Callable[[Bench], Awaitable[RowResult]]] = {
 ROWS_APART: Mapping[str, Callable[[Apart], Awaitable[RowResult]]] = {
     "turns": turns.measure,
     "look-up": look_up.measure,
+    "indexing": indexing.measure,
+    "transcription": transcription.measure,
 }
 ALL_ROWS = (*ROWS, *ROWS_APART)
 

@@ -20,6 +20,9 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     num_memory_runs: int  # of what is counted, not timed
     known_tokens: int = 2000  # that prompts begin with alike
     full_store_tokens: int
+    num_texts: int = 512  # to be made vectors of
+    speech_s: float = 60.0
+    long_speech_s: float = 600.0
 
 
 TINY = Sizes(
@@ -55,4 +58,7 @@ def sizes_for(*, is_tiny: bool, is_quick: bool) -> Sizes:
         num_requests=60,
         num_memory_runs=1,
         full_store_tokens=sizes.full_store_tokens // 4,
+        num_texts=128,
+        speech_s=30.0,
+        long_speech_s=90.0,
     )

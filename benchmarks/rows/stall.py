@@ -9,53 +9,23 @@ prompt beside:                  │──────── reading ────
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Sequence
 
-import msgspec
 from measuring.failure import MeasurementFailed
 from measuring.server import Running
 from measuring.stream import ask_all, begin, completion_body
 
 from rows.bench import DEFAULT_STRATEGY, ROUND_TIMEOUT_S, Bench
+from rows.beside import FIRST_PIECES, STREAM_TOKENS, Beside
 from rows.figure import Figure, RowResult, at_most, median
 
-FIRST_PIECES = 16  # of a stream that do not count: others' prompts may still be on the way
-STREAM_TOKENS = 7000  # more than it will write before it is left; fits in a context of 8,192
 PROMPT_ANSWER_TOKENS = 4
 
 
-class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. ``times_s`` are those of the stream's tokens, from the first one that counts."""
+class Stall(Beside, frozen=True, kw_only=True):
+    """One run."""
 
-    times_s: Sequence[float]
-    sent_s: float  # when the prompt was sent, on the same clock
-    ended_s: float
     prompt_alone_s: float  # to its first token
     prompt_beside_s: float
-
-    @property
-    def median_gap_s(self) -> float:
-        """Of the stream by itself."""
-        return median(self._gaps_before)
-
-    @property
-    def longest_before_s(self) -> float:
-        """What the machine does to a stream that is left in peace."""
-        return max(self._gaps_before)
-
-    @property
-    def longest_gap_s(self) -> float:
-        """Of those that reach into the time of the prompt."""
-        return max(
-            after - before
-            for before, after in _pairs(self.times_s)
-            if after > self.sent_s and before < self.ended_s
-        )
-
-    @property
-    def _gaps_before(self) -> list[float]:
-        return [after - before for before, after in _pairs(self.times_s) if after <= self.sent_s]
 
 
 async def measure(bench: Bench) -> RowResult:
@@ -127,7 +97,3 @@ async def _ask(server: Running, prompt: str) -> tuple[float, tuple[float, float]
     if reply.first_token_s is None:
         raise MeasurementFailed(f"{server.name}: no text came for a prompt")
     return reply.first_token_s, (reply.begun_s, reply.ended_s)
-
-
-def _pairs(times_s: Sequence[float]) -> list[tuple[float, float]]:
-    return list(itertools.pairwise(times_s))

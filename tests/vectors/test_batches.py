@@ -19,46 +19,58 @@ def up_to(tokens: int):  # type: ignore[no-untyped-def]
 
 def test_the_first_request_sets_the_length_from_its_longest_input() -> None:
     first = inputs(10, 100, 90, 95)
-    assert pick([first], up_to(250)) == [[1, 3]]
+    assert pick([first], up_to(250), most_padding=30) == [[1, 3]]
     assert first.longest == 90
     assert len(first) == 2
 
 
-def test_what_the_first_leaves_free_goes_to_the_others_in_turn() -> None:
+def test_what_the_first_leaves_free_goes_to_those_that_are_nearest() -> None:
     requests = [inputs(100), inputs(90, 80, 70, 99), inputs(95, 101, 65)]
-    assert pick(requests, up_to(500)) == [[0], [3, 0], [0, 2]]
+    assert pick(requests, up_to(400), most_padding=100) == [[0], [3, 0], [0]]
+
+
+def test_the_first_ones_own_inputs_come_before_others_that_are_nearer() -> None:
+    requests = [inputs(100, 90, 80), inputs(99, 98)]
+    assert pick(requests, up_to(10_000), most_padding=30) == [[0, 1], [0, 1]]
+
+
+def test_of_equal_ones_those_of_the_first_come_first() -> None:
+    requests = [inputs(40, 40), inputs(40, 40)]
+    assert pick(requests, up_to(120), most_padding=0) == [[1, 0], [1]]
 
 
 def test_one_input_is_a_batch_however_long() -> None:
-    assert pick([inputs(1000)], up_to(10)) == [[0]]
+    assert pick([inputs(1000)], up_to(10), most_padding=64) == [[0]]
 
 
-def test_much_shorter_inputs_wait_for_a_batch_of_their_own() -> None:
-    assert pick([inputs(500, 100)], up_to(10_000)) == [[0]]
-
-
-def test_very_short_ones_share_a_batch_whatever_their_lengths() -> None:
-    assert pick([inputs(30, 1, 2)], up_to(10_000)) == [[0, 2, 1]]
+def test_padding_costs_no_more_than_another_batch_would() -> None:
+    requests = [inputs(50), inputs(47, 44), inputs(46, 40)]
+    assert pick(requests, up_to(10_000), most_padding=7) == [[0], [0], [0]]
+    requests = [inputs(50), inputs(47, 44), inputs(46, 40)]
+    assert pick(requests, up_to(10_000), most_padding=23) == [[0], [0, 1], [0, 1]]
 
 
 @given(
     st.lists(st.lists(st.integers(1, 600), min_size=1, max_size=20), min_size=1, max_size=6),
     st.integers(1, 3000),
+    st.sampled_from([0.0, 4.0, 100.0, 2048.0]),
 )
 def test_everything_is_done_once_and_nobody_waits_long(
-    lengths: list[list[int]], tokens: int
+    lengths: list[list[int]], tokens: int, most_padding: float
 ) -> None:
     requests = {index: inputs(*each) for index, each in enumerate(lengths)}
     done: dict[int, list[int]] = {index: [] for index in requests}
     line = list(requests)
     waited = dict.fromkeys(requests, 0)
     while line:
-        batch = pick([requests[index] for index in line], up_to(tokens))
+        left = [requests[index] for index in line]
+        batch = pick(left, up_to(tokens), most_padding=most_padding)
         assert batch[0], "the first in line has its turn"
         sizes = [
             lengths[i][place] for i, places in zip(line, batch, strict=True) for place in places
         ]
         assert len(sizes) == 1 or len(sizes) * max(sizes) <= tokens
+        assert len(sizes) * max(sizes) - sum(sizes) <= most_padding
         for index, places in zip(line, batch, strict=True):
             done[index] += places
             waited[index] = 0 if places else waited[index] + 1
@@ -90,6 +102,30 @@ def test_one_slow_batch_is_soon_forgotten() -> None:
     size.learn(4, 32, 9.0)  # compiled its kernels
     size.learn(4, 32, 0.002)
     assert largest(size, 0.5, longest=32) > 20
+
+
+@pytest.mark.parametrize(
+    ("fixed_s", "token_s", "fixed_tokens"),
+    [(0.005, 0.00065, 7.7), (0.003, 1e-5, 300.0), (0.02, 1e-9, 2048.0), (0.0, 0.001, 4.0)],
+    ids=["a CPU", "a GPU", "never full", "nothing fixed"],
+)
+def test_what_a_batch_costs_by_itself_is_learnt(
+    fixed_s: float, token_s: float, fixed_tokens: float
+) -> None:
+    size = BatchSize(width=10**9)  # so wide that looks at other tokens cost nothing
+    assert size.fixed_tokens == 64
+    size.learn(1, 64, 9.0)  # compiled its kernels
+    for count, length in ((1, 64), (1, 128), (4, 50), (2, 256), (1, 16)):
+        size.learn(count, length, fixed_s + count * length * token_s)
+    assert size.fixed_tokens == pytest.approx(fixed_tokens, rel=0.02)
+    assert size.seconds(3, 100) == pytest.approx(fixed_s + 300 * token_s, rel=0.2)
+
+
+def test_batches_that_are_alike_tell_nothing_of_it() -> None:
+    size = BatchSize(width=64)
+    for seconds in (0.011, 0.009, 0.012, 0.01):
+        size.learn(4, 32, seconds)
+    assert size.fixed_tokens == 64
 
 
 def test_memory_bounds_a_batch() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from maxi_mlx.catalog.catalog import Catalog, Root
 from maxi_mlx.core.embedding import EmbeddingRequest, ScoreRequest
@@ -15,7 +16,9 @@ from maxi_mlx.engine import device
 device.prepare("auto")
 
 from maxi_mlx.engine.engine import Engine  # noqa: E402
+from maxi_mlx.engine.loading import Loading, finish  # noqa: E402
 from maxi_mlx.engine.vectors import encoders, models  # noqa: E402
+from maxi_mlx.engine.vectors.layers import Pauses  # noqa: E402
 from maxi_mlx.engine.vectors.pooling import read_config  # noqa: E402
 from maxi_mlx.engine.vectors.tokens import TokenRow, read_tokenizer  # noqa: E402
 from tests.vectors import tiny  # noqa: E402
@@ -42,6 +45,36 @@ async def test_vectors_are_those_of_sentence_transformers(engine: Engine, family
     assert np.abs(alone - together).max() < 2e-6, "padding changes a vector"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tiny-qwen3-embedding",
+        *(
+            pytest.param(f"tiny-{family}", marks=needs_extra)
+            for family in ("bert-embedding", "modernbert-embedding", "gemma3_text-embedding")
+        ),
+        pytest.param("tiny-xlm-roberta-reranker", marks=needs_extra),
+    ],
+)
+def test_layer_by_layer_the_numbers_are_the_same(vector_models: Path, name: str) -> None:
+    model = loaded(vector_models, name)
+    rows = [TokenRow(ids=row) for row in tiny.rows()]
+    for _ in range(2):  # what one batch leaves behind is not in the next
+        num_pauses, numbers = taken(model.steps(rows))
+        assert num_pauses == tiny.LAYERS
+        assert np.abs(numbers - model.compute(rows)).max() < 1e-6
+
+
+def taken(steps: Pauses[NDArray[np.float32]]) -> tuple[int, NDArray[np.float32]]:
+    num_pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return num_pauses, end.value
+        num_pauses += 1
+
+
 @needs_extra
 @pytest.mark.parametrize("family", tiny.CLASSIFIERS)
 def test_scores_are_those_of_transformers(vector_models: Path, family: str) -> None:
@@ -57,9 +90,11 @@ def loaded(folder: Path, name: str) -> models.VectorModel:
     entry = Catalog([Root(folder, "tests", "folders")]).find(name)
     assert entry.problem is None
     config = read_config(entry.path)
-    return models.load_vectors(entry, config, read_tokenizer(entry.path)[0])
+    tokenizer, _ = read_tokenizer(entry.path)
+    return finish(models.load_vectors(Loading(entry), config, tokenizer))
 
 
+@pytest.mark.slow
 @needs_extra
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("family", ["modernbert", "gemma3_text", "bert"])

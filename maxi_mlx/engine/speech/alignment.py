@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from maxi_mlx.engine.speech.segments import FRAMES_PER_STEP, STEP_S
 from maxi_mlx.engine.speech.speech_model import SpeechModel
 from maxi_mlx.engine.speech.voice import Flags
+from maxi_mlx.engine.speech.window import Steps
 
 _MEDIAN_REACH = 3  # of seven values along the time
 # What surrounds a word belongs to it.
@@ -43,7 +44,7 @@ def align(
     text_tokens: Sequence[int],
     *,
     voiced: Flags,
-) -> list[HeardWord]:
+) -> Steps[list[HeardWord]]:
     """The words of a window's text. ``voiced`` has a flag for each frame that the text covers."""
     num_steps = len(voiced) // FRAMES_PER_STEP
     if not text_tokens or not num_steps:
@@ -53,6 +54,7 @@ def align(
     _, _, attention = speech.model.decoder(mx.array([tokens]), encoded)
     heads = mx.stack([attention[layer][0, head] for layer, head in speech.alignment_heads])
     costs = -np.array(_followed(heads[:, :, :num_steps])).astype(np.float64)
+    yield
     # What is attended to where nobody speaks tells nothing.
     by_step = voiced[: num_steps * FRAMES_PER_STEP].reshape(-1, FRAMES_PER_STEP)
     is_heard: Flags = np.logical_or.reduce(by_step, axis=1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.device_thread import DeviceThread
 from maxi_mlx.engine.installation import require_add_on
+from maxi_mlx.engine.loading import Loading, Steps
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.speech.speech_model import SpeechModel
@@ -32,10 +32,9 @@ class SpeechHandle:
     work: SpeechWork
 
 
-def load_speech(entry: ModelEntry, _device_thread: DeviceThread) -> SpeechHandle:
-    """Runs on the device thread."""
-    from maxi_mlx.engine.speech.speech_model import load_speech_model
+def load_speech(loading: Loading, _device_thread: DeviceThread) -> Steps[SpeechHandle]:
+    from maxi_mlx.engine.speech.speech_model import speech_model_steps
     from maxi_mlx.engine.speech.speech_work import SpeechWork
 
-    model = load_speech_model(entry)
+    model = yield from speech_model_steps(loading)
     return SpeechHandle(model, SpeechWork(model))

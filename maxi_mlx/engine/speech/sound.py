@@ -56,7 +56,7 @@ def _opened(file: BinaryIO) -> InputContainer:
     try:
         return av.open(file, mode="r", options=_OPTIONS)
     except (av.FFmpegError, ValueError) as error:
-        raise _no_sound("it is no sound or video file, or is cut short at its beginning") from error
+        raise _no_sound("it is no sound or video file, or a part of it is missing") from error
 
 
 def _frames(container: InputContainer) -> Iterator[AudioFrame]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,6 +50,7 @@ class SpeechJob:
     context: list[int] = field(default_factory=list)
     seek: int = 0
     num_segments: int = 0
+    arrived_s: float = field(default_factory=time.monotonic)
 
     def steps(self, speech: SpeechModel) -> Generator[WindowNews | None, None, None]:
         """All of the work; None is a pause, and news ends a window."""
@@ -93,7 +95,7 @@ class SpeechJob:
         if self.wants_words:
             text = [token for span in spans for token in _words_of(span, tokenizer)]
             voiced = self.recording.voiced[seek : seek + num_frames]
-            words = align(speech, encoded, tokenizer, text, voiced=voiced)
+            words = yield from align(speech, encoded, tokenizer, text, voiced=voiced)
             yield
         segments = self._segments(spans, attempt, tokenizer, seek=seek, words=words)
         self._remember(spans, attempt)

@@ -18,6 +18,7 @@ from mlx_whisper.whisper import Whisper
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.transcription import Task, TranscriptionRequest
+from maxi_mlx.engine.loading import Loading, Steps, finish
 from maxi_mlx.engine.speech.features import Floats, mel_filters
 from maxi_mlx.engine.speech.whisper_folder import load_whisper
 
@@ -121,14 +122,19 @@ def language_name(code: str) -> str:
 
 
 def load_speech_model(entry: ModelEntry) -> SpeechModel:
-    model, dtype = load_whisper(entry.path)
+    """Loads a folder at once, with nobody else on the device."""
+    return finish(speech_model_steps(Loading(entry)))
+
+
+def speech_model_steps(loading: Loading) -> Steps[SpeechModel]:
+    model, dtype = yield from load_whisper(loading)
     tokenizer = get_tokenizer(model.is_multilingual, num_languages=model.num_languages)
     suppressed = np.zeros(tokenizer.timestamp_begin, np.float32)
     suppressed[_never_written(tokenizer)] = -np.inf
     array = mx.array(suppressed)
     mx.eval(array)
     return SpeechModel(
-        entry=entry,
+        entry=loading.entry,
         model=model,
         dtype=dtype,
         filters=mel_filters(model.dims.n_mels),

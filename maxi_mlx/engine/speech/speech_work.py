@@ -110,6 +110,19 @@ class SpeechWork:
             outbox.append((running.job.mailbox, FaultNews(make_error())))
         self._drop(lambda _: True)
 
+    @property
+    def promised_bytes(self) -> int:
+        return 0
+
+    @property
+    def newest_s(self) -> float | None:
+        return max((running.job.arrived_s for running in self._running), default=None)
+
+    def fail_newest(self, make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
+        newest = max(self._running, key=lambda running: running.job.arrived_s)
+        outbox.append((newest.job.mailbox, FaultNews(make_error())))
+        self._drop(partial(is_, newest))
+
     def figures(self) -> WorkFigures:
         return WorkFigures(
             num_running=min(1, len(self._running)),

@@ -19,6 +19,7 @@ from mlx.utils import tree_flatten
 from mlx_whisper.whisper import ModelDimensions, Whisper
 
 from maxi_mlx.core.errors import InvalidRequest
+from maxi_mlx.engine.loading import Loading, Steps
 
 Weights = dict[str, mx.array]
 
@@ -61,8 +62,9 @@ _NUM_FRAMES = 3000
 _FIRST_VOCABULARY = 51_864  # English alone; the tokenizers are mlx-whisper's own
 
 
-def load_whisper(folder: Path) -> tuple[Whisper, mx.Dtype]:
+def load_whisper(loading: Loading) -> Steps[tuple[Whisper, mx.Dtype]]:
     """The model, and the type that it computes in. Raises InvalidRequest for what is missing."""
+    folder = loading.entry.path
     config = _read_object(folder / "config.json")
     dims = _dimensions(config, folder)
     weights = _plain_names(_read_weights(folder))
@@ -77,7 +79,8 @@ def load_whisper(folder: Path) -> tuple[Whisper, mx.Dtype]:
     if positions is not None:
         model.encoder._positional_embedding = positions.astype(dtype)
     _fill(model, {name: _cast(value, dtype) for name, value in weights.items()}, folder)
-    mx.eval(model.parameters(), model.encoder._positional_embedding)
+    arrays = dict(tree_flatten(model.parameters())).values()
+    yield from loading.evaluate([*arrays, model.encoder._positional_embedding])
     return model, dtype
 
 

@@ -1,18 +1,21 @@
 """Which inputs share a batch: those of about one length, of whatever request, requests in turn.
 
-A batch is as long as its longest input, and padding is computed like text. Pure: knows nothing of
-the device.
+A batch is as long as its longest input, and padding is computed like text. So inputs of other
+lengths join until a batch's padding costs as much as another batch would, which is much on a GPU
+that a small batch doesn't fill, and little on a CPU. Pure: knows nothing of the device.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 
-# An input joins longer ones if it is at least this part of the longest. Very short ones join
-# anyway: their padding costs less than a batch of their own.
-_LEAST_PART = 0.6
-_SHORT_TOKENS = 32
+# Of the padding: what may be for the first request's own inputs, before those of others that are
+# nearer to the batch's length.
+_OWN_PART = 0.5
+# A batch may have so many tokens, however short a slice is.
+_LEAST_TOKENS = 32
 
 # Whether so many inputs, as long as the longest, are still a batch: (inputs, tokens).
 Fits = Callable[[int, int], bool]
@@ -33,40 +36,47 @@ class Inputs:
     def longest(self) -> int:
         return self._lengths[-1]
 
-    def take(self, *, longest: int) -> int | None:
-        """The longest input that may share a batch as long as that."""
+    def nearest(self, longest: int) -> int | None:
+        """The length of the longest input that fits into a batch as long as that."""
         index = bisect_right(self._lengths, longest) - 1
-        if index < 0 or not _may_share(self._lengths[index], longest):
-            return None
+        return self._lengths[index] if index >= 0 else None
+
+    def take(self, longest: int) -> int:
+        """That input."""
+        index = bisect_right(self._lengths, longest) - 1
         self._lengths.pop(index)
         return self._places.pop(index)
 
 
-def _may_share(num_tokens: int, longest: int) -> bool:
-    return longest <= _SHORT_TOKENS or num_tokens >= longest * _LEAST_PART
+def pick(requests: Sequence[Inputs], fits: Fits, *, most_padding: float) -> list[list[int]]:
+    """Takes a batch out of the requests: of each the places of its inputs. ``most_padding`` is
+    for all of them together.
 
-
-def pick(requests: Sequence[Inputs], fits: Fits) -> list[list[int]]:
-    """Takes a batch out of the requests: of each the places of its inputs.
-
-    The first one's longest input is in it in any case and sets the length. What the first one
-    leaves free goes to the others, one input each in turn.
+    The first one's longest input is in it in any case and sets the length. Then come more of its
+    own, and those of all that are the nearest in length.
     """
     taken: list[list[int]] = [[] for _ in requests]
     longest = requests[0].longest
-    num_inputs = 0
-    for sharing in ((0,), range(1, len(requests))):
-        open_ones = list(sharing)
-        while open_ones:
-            for index in list(open_ones):
-                if num_inputs and not fits(num_inputs + 1, longest):
-                    return taken
-                place = requests[index].take(longest=longest)
-                if place is None:
-                    open_ones.remove(index)
-                else:
-                    taken[index].append(place)
-                    num_inputs += 1
+    num_inputs = padding = 0
+    for sharing, part in (((0,), _OWN_PART), (range(len(requests)), 1.0)):
+        # By length, and of equal ones that of the request that is first in line.
+        heads = [
+            (longest - length, index)
+            for index in sharing
+            if (length := requests[index].nearest(longest)) is not None
+        ]
+        heapify(heads)
+        while heads and (not num_inputs or fits(num_inputs + 1, longest)):
+            shorter, index = heads[0]
+            if padding + shorter > most_padding * part:
+                break
+            taken[index].append(requests[index].take(longest))
+            num_inputs, padding = num_inputs + 1, padding + shorter
+            length = requests[index].nearest(longest)
+            if length is None:
+                heappop(heads)
+            else:
+                heapreplace(heads, (longest - length, index))
     return taken
 
 
@@ -74,10 +84,10 @@ class BatchSize:
     """How much fits into so many seconds and into memory, learnt from what batches took.
 
     Seconds grow with the tokens, and a little more with long texts, whose tokens all look at each
-    other; what a batch costs whatever it holds is counted as so many tokens more.
+    other. What a batch costs whatever it holds is counted as so many tokens more, which are where
+    the line through what batches took begins.
     """
 
-    _FIXED_TOKENS = 64
     _MOST_TOKENS = 16_384  # more fill no device better
     _FIRST_TOKENS = 256
     _MOST_GROWTH = 8  # times the largest batch so far
@@ -88,7 +98,13 @@ class BatchSize:
         self._token_bytes = token_bytes
         self._pair_bytes = pair_bytes
         self._largest = float(self._FIRST_TOKENS) / self._MOST_GROWTH
+        self._line = Line()
         self._token_s: float | None = None
+
+    @property
+    def fixed_tokens(self) -> float:
+        """What a batch costs whatever it holds."""
+        return self._line.fixed_tokens
 
     def memory_bytes(self, num_inputs: int, num_tokens: int) -> int:
         """What a batch takes beside the weights, while it is computed."""
@@ -97,25 +113,75 @@ class BatchSize:
     def fits(self, slice_s: float, *, most_bytes: int) -> Fits:
         most = min(self._largest * self._MOST_GROWTH, self._MOST_TOKENS)
         if self._token_s is not None:
-            most = min(most, slice_s / self._token_s - self._FIXED_TOKENS)
+            most = min(most, slice_s / self._token_s - self.fixed_tokens)
 
         def fits(num_inputs: int, num_tokens: int) -> bool:
-            if self._tokens(num_inputs, num_tokens) > max(most, self._FIXED_TOKENS):
+            if self._tokens(num_inputs, num_tokens) > max(most, _LEAST_TOKENS):
                 return False
             return self.memory_bytes(num_inputs, num_tokens) <= most_bytes
 
         return fits
 
+    def seconds(self, num_inputs: int, num_tokens: int) -> float:
+        """What a batch is likely to take; nothing, before the first one."""
+        return (self._token_s or 0.0) * (self._tokens(num_inputs, num_tokens) + self.fixed_tokens)
+
     def learn(self, num_inputs: int, num_tokens: int, seconds: float) -> None:
         """A batch so large, padded to so many tokens, took so long."""
         tokens = self._tokens(num_inputs, num_tokens)
         self._largest = max(self._largest, tokens)
-        token_s = seconds / (tokens + self._FIXED_TOKENS)
+        if self._token_s is not None and seconds < self.seconds(num_inputs, num_tokens) / 4:
+            # The batches before compiled their kernels: a much faster one is the better guide.
+            self._token_s = None
+            self._line.forget()
+        fixed_before = self.fixed_tokens
+        self._line.learn(tokens, seconds)
+        token_s = seconds / (tokens + self.fixed_tokens)
         known = self._token_s
-        # The first batch may have compiled its kernels: a much faster one is the better guide.
-        is_guide = known is not None and token_s > known / 4
-        self._token_s = known + (token_s - known) * self._NEWS if known and is_guide else token_s
+        if known is None:
+            self._token_s = token_s
+        else:
+            # What is known is of batches as large as they usually are.
+            usual = self._line.mean_tokens
+            known *= (usual + fixed_before) / (usual + self.fixed_tokens)
+            self._token_s = known + (token_s - known) * self._NEWS
 
     def _tokens(self, num_inputs: int, num_tokens: int) -> float:
         # A token's layers cost 12 · width² products, a look at another token 2 · width.
         return num_inputs * num_tokens * (1 + num_tokens / (6 * self._width))
+
+
+class Line:
+    """A line through what batches took, by their tokens; old ones count less and less."""
+
+    _FIRST = 64.0
+    _LEAST, _MOST = 4.0, 2048.0
+    _NEWS = 0.05
+    # Batches must differ by so much of their mean, or the line could be any.
+    _LEAST_SPREAD = 0.3
+
+    def __init__(self) -> None:
+        self.fixed_tokens = self._FIRST
+        self.forget()
+
+    def forget(self) -> None:
+        self._weight = self._x = self._y = self._xx = self._xy = 0.0
+
+    @property
+    def mean_tokens(self) -> float:
+        return self._x / self._weight
+
+    def learn(self, tokens: float, seconds: float) -> None:
+        keep = 1 - self._NEWS
+        self._weight = self._weight * keep + 1
+        self._x = self._x * keep + tokens
+        self._y = self._y * keep + seconds
+        self._xx = self._xx * keep + tokens * tokens
+        self._xy = self._xy * keep + tokens * seconds
+        mean_x, mean_y = self.mean_tokens, self._y / self._weight
+        spread = self._xx / self._weight - mean_x * mean_x
+        rise = self._xy / self._weight - mean_x * mean_y
+        if spread > (self._LEAST_SPREAD * mean_x) ** 2:
+            # Flat, where a batch takes no longer for what it holds.
+            fixed = mean_y * spread / rise - mean_x if rise > 0 else self._MOST
+            self.fixed_tokens = min(max(fixed, self._LEAST), self._MOST)

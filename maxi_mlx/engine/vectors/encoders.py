@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import mlx.core as mx
 from mlx.nn.layers.activations import gelu
+from mlx.nn.layers.base import Module
 from mlx.nn.layers.quantized import quantize
+from mlx.utils import tree_flatten
 
 from maxi_mlx.core.errors import EngineFailed
+from maxi_mlx.engine.loading import Loading, Steps
+from maxi_mlx.engine.read_ahead import evaluate_behind
 
 # (tokens, mask, segments) -> (rows, tokens, width). The mask is 1 where a token is, the segments
 # tell a pair's two texts apart. Padding is on the right.
@@ -34,13 +40,21 @@ _VLM_MODULES: Mapping[str, str] = {
 _FOREIGN_PARTS = ("lm_head.", "cls.", "decoder.", "pooler.")
 
 
-def load_encoder(folder: Path, config: Mapping[str, Any]) -> Hidden:
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """``model`` has the layers that ``hidden`` sends tokens through."""
+
+    model: Module
+    hidden: Hidden
+
+
+def load_encoder(loading: Loading, config: Mapping[str, Any]) -> Steps[Encoder]:
     """Raises EngineFailed or a library's own error where the folder isn't what it says."""
     model_type = str(config.get("model_type"))
     if model_type == "gemma3_text" and config.get("use_bidirectional_attention", True):
-        return _embedding_gemma(folder, config)
+        return (yield from _embedding_gemma(loading, config))
     if model_type in _VLM_MODULES:
-        model = load_vlm(folder, config, class_name="Model")
+        model = yield from load_vlm(loading, config, class_name="Model")
         takes_segments = model_type == "bert"
 
         def hidden(tokens: mx.array, mask: mx.array, segments: mx.array | None) -> mx.array:
@@ -48,16 +62,16 @@ def load_encoder(folder: Path, config: Mapping[str, Any]) -> Hidden:
             vectors: mx.array = model(tokens, attention_mask=mask, **more).last_hidden_state
             return vectors
 
-        return hidden
-    inner = inner_model(load_language_layers(folder, has_head=False))
+        return Encoder(model, hidden)
+    inner = inner_model((yield from load_language_layers(loading, has_head=False)))
     # Causal: what is padded on the right is read by nobody.
-    return lambda tokens, _mask, _segments: inner(tokens)
+    return Encoder(inner, lambda tokens, _mask, _segments: inner(tokens))
 
 
-def load_vlm(folder: Path, config: Mapping[str, Any], *, class_name: str) -> Any:
+def load_vlm(loading: Loading, config: Mapping[str, Any], *, class_name: str) -> Steps[Any]:
     """A model of BERT's kin, with mlx-vlm's class of that name."""
     model_type = str(config["model_type"])
-    module = importlib.import_module(f"mlx_vlm.models.{_VLM_MODULES[model_type]}")
+    module = yield from _imported(loading, f"mlx_vlm.models.{_VLM_MODULES[model_type]}")
     settings = {**config, "num_labels": 1}
     if model_type == "modernbert":
         settings |= _modernbert_thetas(config)
@@ -70,8 +84,13 @@ def load_vlm(folder: Path, config: Mapping[str, Any], *, class_name: str) -> Any
         heads = [model.head] if hasattr(model, "head") else []
         for part in (*heads, *(layer.mlp for layer in model.layers)):
             part.act = gelu
-    _fill(model, model.sanitize(read_weights(folder)), config)
+    yield from _fill(loading, model, model.sanitize(read_weights(loading.entry.path)), config)
     return model
+
+
+def _imported(loading: Loading, name: str) -> Steps[Any]:
+    """The libraries take seconds the first time."""
+    return (yield from loading.elsewhere(partial(importlib.import_module, name)))
 
 
 def _modernbert_thetas(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,15 +117,15 @@ def masks(mask: mx.array, *, reach: int) -> tuple[mx.array, mx.array]:
     return anywhere, near
 
 
-def _embedding_gemma(folder: Path, config: Mapping[str, Any]) -> Hidden:
+def _embedding_gemma(loading: Loading, config: Mapping[str, Any]) -> Steps[Encoder]:
     """mlx-embeddings runs all of its layers without their window, so that they are run here."""
-    from mlx_embeddings.models import gemma3_text
-
+    gemma3_text = yield from _imported(loading, "mlx_embeddings.models.gemma3_text")
     args = gemma3_text.ModelArgs.from_dict(dict(config))
     model = gemma3_text.Model(args)
     model.dense = []  # steps of modules.json, which come after pooling
-    weights = {name: array for name, array in read_weights(folder).items() if "dense" not in name}
-    _fill(model, model.sanitize(weights), config)
+    tensors = read_weights(loading.entry.path).items()
+    weights = {name: array for name, array in tensors if "dense" not in name}
+    yield from _fill(loading, model, model.sanitize(weights), config)
     layers, pattern = model.model, args.sliding_window_pattern
     kinds = config.get("layer_types") or [
         "sliding_attention" if (index + 1) % pattern else "full_attention"
@@ -123,10 +142,10 @@ def _embedding_gemma(folder: Path, config: Mapping[str, Any]) -> Hidden:
         normed: mx.array = layers.norm(vectors)
         return normed
 
-    return hidden
+    return Encoder(layers, hidden)
 
 
-def load_language_layers(folder: Path, *, has_head: bool) -> Any:
+def load_language_layers(loading: Loading, *, has_head: bool) -> Steps[Any]:
     """A language model by mlx-lm, with its head or without one; embedding models are published
     without, and without the first part of their tensors' names."""
     from mlx_lm.utils import _get_classes, load_model
@@ -143,7 +162,10 @@ def load_language_layers(folder: Path, *, has_head: bool) -> Any:
 
     # With tied weights mlx-lm makes no head.
     changes = {} if has_head else {"tie_word_embeddings": True}
-    return load_model(folder, model_config=changes, get_model_classes=classes)[0]
+    folder = loading.entry.path
+    model = load_model(folder, lazy=True, model_config=changes, get_model_classes=classes)[0]
+    yield from _evaluate(loading, model)
+    return model
 
 
 def _named_as(model: Any, weights: dict[str, mx.array], *, has_head: bool) -> dict[str, mx.array]:
@@ -167,20 +189,25 @@ def inner_model(model: Any) -> Any:
 
 
 def read_weights(folder: Path) -> dict[str, mx.array]:
-    """All tensors of model*.safetensors, or of every such file where none has that name."""
-    files = sorted(folder.glob("*.safetensors"))
-    own = [file for file in files if file.name.startswith("model")]
     weights: dict[str, mx.array] = {}
-    for file in own or files:
+    for file in _weight_files(folder):
         weights.update(load_tensors(file))
     return weights
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """All of model*.safetensors, or every such file where none has that name."""
+    files = sorted(folder.glob("*.safetensors"))
+    return [file for file in files if file.name.startswith("model")] or files
 
 
 def load_tensors(file: Path) -> dict[str, mx.array]:
     return cast(dict[str, mx.array], mx.load(str(file)))
 
 
-def _fill(model: Any, weights: dict[str, mx.array], config: Mapping[str, Any]) -> None:
+def _fill(
+    loading: Loading, model: Any, weights: dict[str, mx.array], config: Mapping[str, Any]
+) -> Steps[None]:
     """Loads the weights, all of them and no others but heads that are not asked."""
     quantization = config.get("quantization")
     if isinstance(quantization, dict):
@@ -201,5 +228,10 @@ def _fill(model: Any, weights: dict[str, mx.array], config: Mapping[str, Any]) -
     foreign = tuple(part for part in _FOREIGN_PARTS if part not in own)
     kept = [(name, array) for name, array in weights.items() if not name.startswith(foreign)]
     model.load_weights(kept)
-    mx.eval(model.parameters())
+    yield from _evaluate(loading, model)
     model.eval()
+
+
+def _evaluate(loading: Loading, model: Any) -> Steps[None]:
+    files = _weight_files(loading.entry.path)
+    yield from evaluate_behind(loading, dict(tree_flatten(model.parameters())), files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ class VectorJob:
     results: list[NDArray[np.float32] | None] = field(init=False)
     num_done: int = 0
     is_suspect: bool = False
+    arrived_s: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.results = [None] * len(self.rows)

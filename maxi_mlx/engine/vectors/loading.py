@@ -9,6 +9,7 @@ from maxi_mlx.catalog.kinds import SERVED_ENCODERS
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.device_thread import DeviceThread
 from maxi_mlx.engine.installation import require_add_on
+from maxi_mlx.engine.loading import Loading, Steps
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.vectors.tokens import EmbeddingTexts, JudgedTexts, PairTexts
@@ -39,17 +40,21 @@ class VectorHandle:
     width: int
 
 
-def load_vector_model(entry: ModelEntry, device_thread: DeviceThread) -> VectorHandle:
+def load_vector_model(loading: Loading, device_thread: DeviceThread) -> Steps[VectorHandle]:
     from maxi_mlx.engine.vectors import models, tokens
     from maxi_mlx.engine.vectors.pooling import read_config
     from maxi_mlx.engine.vectors.work import VectorWork
 
+    entry = loading.entry
     config = read_config(entry.path)
-    tokenizer, has_segments = tokens.read_tokenizer(entry.path)
-    model = models.load_vectors(entry, config, tokenizer)
+    tokenizer, has_segments = yield from loading.elsewhere(
+        lambda: tokens.read_tokenizer(entry.path)
+    )
+    model = yield from models.load_vectors(loading, config, tokenizer)
     limit = entry.context_length or _UNLIMITED_TOKENS
     num_ids = int(config.get("vocab_size", tokenizer.get_vocab_size()))
     size = models.measure(model, width=int(config["hidden_size"]), limit=limit)
+    yield None
     texts: EmbeddingTexts | PairTexts | JudgedTexts
     if isinstance(model, models.Judge):
         texts = tokens.JudgedTexts(tokenizer, entry, limit=limit, num_ids=num_ids)

@@ -6,6 +6,7 @@ Lives on the device thread. What leaves are numpy's arrays.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from maxi_mlx.catalog.kinds import reads_pairs
-from maxi_mlx.core.models import EmbeddingForm, ModelEntry
+from maxi_mlx.core.models import EmbeddingForm
+from maxi_mlx.engine.loading import Loading, Steps
 from maxi_mlx.engine.vectors.batches import BatchSize
 from maxi_mlx.engine.vectors.encoders import (
     Hidden,
@@ -25,6 +27,7 @@ from maxi_mlx.engine.vectors.encoders import (
     load_language_layers,
     load_vlm,
 )
+from maxi_mlx.engine.vectors.layers import LayerNotes, Pauses, computed
 from maxi_mlx.engine.vectors.pooling import Step, pool, read_steps
 from maxi_mlx.engine.vectors.tokens import TokenRow, token_id
 
@@ -34,7 +37,11 @@ _MEASURED_TOKENS = (64, 128)
 class VectorModel(Protocol):
     """Numbers for token rows: (rows, width)."""
 
-    def compute(self, rows: Sequence[TokenRow]) -> NDArray[np.float32]: ...
+    def compute(self, rows: Sequence[TokenRow]) -> NDArray[np.float32]:
+        """All at once."""
+
+    def steps(self, rows: Sequence[TokenRow]) -> Pauses[NDArray[np.float32]]:
+        """The same, with a pause after each layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,81 +74,113 @@ class Batch:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingModel:
+@dataclass(frozen=True, kw_only=True)
+class LayeredModel(ABC):
+    """``notes`` are of the layers that a batch goes through."""
+
+    notes: LayerNotes
+
+    @abstractmethod
+    def lazily(self, rows: Sequence[TokenRow]) -> mx.array:
+        """Numbers for rows, not computed yet."""
+
+    def compute(self, rows: Sequence[TokenRow]) -> NDArray[np.float32]:
+        result = self.lazily(rows)
+        self.notes.take()
+        return _numbers(result)
+
+    def steps(self, rows: Sequence[TokenRow]) -> Pauses[NDArray[np.float32]]:
+        self.notes.take()  # of a batch that failed
+        result = self.lazily(rows)
+        return _numbers((yield from computed(self.notes.take(), result)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingModel(LayeredModel):
     """Makes one vector of each row."""
 
     hidden: Hidden
     form: EmbeddingForm
-    steps: Sequence[Step]
+    after: Sequence[Step]
     pad_id: int
 
-    def compute(self, rows: Sequence[TokenRow]) -> NDArray[np.float32]:
+    def lazily(self, rows: Sequence[TokenRow]) -> mx.array:
         batch = Batch.of(rows, pad_id=self.pad_id)
         hidden = self.hidden(batch.tokens, batch.mask, batch.segments)
         starts = mx.array([row.start for row in rows])
         vectors = pool(hidden, starts, batch.ends, self.form.pooling)
-        for step in self.steps:
+        for step in self.after:
             vectors = step(vectors)
-        return _numbers(vectors)
+        return vectors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrossEncoder:
+@dataclass(frozen=True, kw_only=True)
+class CrossEncoder(LayeredModel):
     """Scores pairs by one number of a classifier's head, before its sigmoid."""
 
     model: Any
     pad_id: int
     takes_segments: bool
 
-    def compute(self, rows: Sequence[TokenRow]) -> NDArray[np.float32]:
+    def lazily(self, rows: Sequence[TokenRow]) -> mx.array:
         batch = Batch.of(rows, pad_id=self.pad_id)
         more = {"token_type_ids": batch.segments} if self.takes_segments else {}
-        return _numbers(self.model(batch.tokens, attention_mask=batch.mask, **more).logits[:, :1])
+        logits: mx.array = self.model(batch.tokens, attention_mask=batch.mask, **more).logits
+        return logits[:, :1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
+@dataclass(frozen=True, kw_only=True)
+class Judge(LayeredModel):
     """Scores pairs by how much likelier a language model's next word is yes than no."""
 
     model: Any
     yes_id: int
     no_id: int
 
-    def compute(self, rows: Sequence[TokenRow]) -> NDArray[np.float32]:
+    def lazily(self, rows: Sequence[TokenRow]) -> mx.array:
         batch = Batch.of(rows, pad_id=0)
         inner = inner_model(self.model)
         last = inner(batch.tokens)[mx.arange(len(rows)), batch.ends - 1]
         head = getattr(self.model, "lm_head", None)
         logits = head(last) if head is not None else inner.embed_tokens.as_linear(last)
         logits = logits.astype(mx.float32)
-        return _numbers(logits[:, self.yes_id : self.yes_id + 1] - logits[:, self.no_id, None])
+        scores: mx.array = logits[:, self.yes_id, None] - logits[:, self.no_id, None]
+        return scores
 
 
 def _numbers(array: mx.array) -> NDArray[np.float32]:
     return np.array(array.astype(mx.float32), dtype=np.float32)
 
 
-def load_vectors(entry: ModelEntry, config: Mapping[str, Any], tokenizer: Tokenizer) -> VectorModel:
+def load_vectors(
+    loading: Loading, config: Mapping[str, Any], tokenizer: Tokenizer
+) -> Steps[VectorModel]:
     """The model of a folder. Raises what its files make a library raise."""
+    entry = loading.entry
     pad_id = config.get("pad_token_id")
     pad_id = pad_id if isinstance(pad_id, int) and pad_id >= 0 else 0
     if entry.kind == "embedding":
         assert entry.embedding is not None, "an embedding model without a form has a problem"
+        encoder = yield from load_encoder(loading, config)
         return EmbeddingModel(
-            hidden=load_encoder(entry.path, config),
+            notes=LayerNotes(encoder.model),
+            hidden=encoder.hidden,
             form=entry.embedding,
-            steps=read_steps(entry.path, entry.embedding.steps),
+            after=read_steps(entry.path, entry.embedding.steps),
             pad_id=pad_id,
         )
     if reads_pairs((entry.architecture or "",)):
+        model = yield from load_vlm(loading, config, class_name="SequenceClassificationModel")
         return CrossEncoder(
-            model=load_vlm(entry.path, config, class_name="SequenceClassificationModel"),
+            notes=LayerNotes(model),
+            model=model,
             pad_id=pad_id,
             takes_segments=config.get("model_type") == "bert",
         )
+    judge = yield from load_language_layers(loading, has_head=True)
     return Judge(
-        model=load_language_layers(entry.path, has_head=True),
+        notes=LayerNotes(judge),
+        model=judge,
         yes_id=token_id(tokenizer, "yes"),
         no_id=token_id(tokenizer, "no"),
     )

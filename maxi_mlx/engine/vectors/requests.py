@@ -157,9 +157,10 @@ def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 def _both_sides(texts: EmbeddingTexts, request: ScoreRequest) -> list[TokenRow]:
     """Queries, then documents, each with the prompt that the model has for it."""
     ask = partial(EmbeddingRequest, id=request.id, model=request.model, truncate=request.truncate)
-    queries = texts.rows(ask(inputs=request.queries, input_type="query"), field="query")
+    query_field, document_field = request.fields
+    queries = texts.rows(ask(inputs=request.queries, input_type="query"), field=query_field)
     documents = ask(inputs=request.documents, input_type="document")
-    return [*queries, *texts.rows(documents, field="documents")]
+    return [*queries, *texts.rows(documents, field=document_field)]
 
 
 def _similarities(rows: NDArray[np.float32], *, num_queries: int) -> list[float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +64,11 @@ class Texts:
         *,
         truncate: bool,
         path: Callable[[int], str],
+        too_long: Callable[[int, int], ContextTooLong] | None = None,
         adds_special: bool = True,
     ) -> list[Any]:
-        """Texts, or pairs of texts, as the tokenizers library's encodings."""
+        """Texts, or pairs of texts, as the tokenizers library's encodings. ``too_long`` makes the
+        refusal of the one at an index, with so many tokens."""
         encodings: list[Any] = []
         for begin in range(0, len(texts), _TEXTS_PER_CALL):
             some = list(texts[begin : begin + _TEXTS_PER_CALL])
@@ -76,6 +78,8 @@ class Texts:
             if not num_tokens:
                 raise InvalidRequest(f"'{path(index)}' has no tokens.", param=path(index))
             if num_tokens > self.limit:
+                if not truncate and too_long is not None:
+                    raise too_long(index, num_tokens)
                 if not truncate:
                     raise self.too_long(path(index), num_tokens)
                 encodings[index] = self._cut.encode_batch(
@@ -95,12 +99,24 @@ class Texts:
             raise self.too_long(path, len(ids))
         return ids[: self.limit]
 
-    def too_long(self, path: str, num_tokens: int) -> ContextTooLong:
+    def too_long(self, path: str, num_tokens: int, *, beside: str = "") -> ContextTooLong:
         return ContextTooLong(
-            f"'{path}' has {num_tokens} tokens, and {self._model} reads {self.limit} at most. "
-            'Shorten it, or send "truncate": true to have it cut.',
+            f"'{path}' has {num_tokens} tokens{beside}, and {self._model} reads {self.limit} at "
+            'most. Shorten it, or send "truncate": true to have it cut.',
             param=path,
         )
+
+    def pair_too_long(self, request: ScoreRequest, index: int, num_tokens: int) -> ContextTooLong:
+        """Names the query where that alone leaves a document no room."""
+        query_field, document_field = request.fields
+        place = index if len(request.queries) > 1 else 0
+        num_query_tokens = len(self._whole.encode(request.queries[place]).ids)
+        if num_query_tokens >= self.limit:
+            return self.too_long(
+                item_path(query_field, place, len(request.queries)), num_query_tokens
+            )
+        path = item_path(document_field, index, len(request.documents))
+        return self.too_long(path, num_tokens, beside=" with its query")
 
     def num_prompt_tokens(self, prompt: str) -> int:
         """Those of a prompt by itself, without what closes a text."""
@@ -145,7 +161,7 @@ class EmbeddingTexts:
         """The inputs in order, all of them checked; ``field`` is what the client calls them."""
 
         def path(index: int) -> str:
-            return f"{field}[{index}]" if len(request.inputs) > 1 else field
+            return item_path(field, index, len(request.inputs))
 
         prompt = self._prompt(request)
         start = 0
@@ -198,7 +214,12 @@ class PairTexts:
         self._takes_segments = takes_segments
 
     def rows(self, request: ScoreRequest) -> list[TokenRow]:
-        encodings = self._texts.encode(pairs(request), truncate=request.truncate, path=_document)
+        encodings = self._texts.encode(
+            pairs(request),
+            truncate=request.truncate,
+            path=partial(_document, request),
+            too_long=partial(self._texts.pair_too_long, request),
+        )
         return [
             TokenRow(ids=each.ids, segments=each.type_ids if self._takes_segments else None)
             for each in encodings
@@ -235,7 +256,11 @@ class JudgedTexts:
             for query, document in pairs(request)
         ]
         encodings = self._texts.encode(
-            asked, truncate=request.truncate, path=_document, adds_special=False
+            asked,
+            truncate=request.truncate,
+            path=partial(_document, request),
+            too_long=partial(self._texts.pair_too_long, request),
+            adds_special=False,
         )
         return [TokenRow(ids=[*self._before, *each.ids, *self._after]) for each in encodings]
 
@@ -247,8 +272,13 @@ def pairs(request: ScoreRequest) -> list[tuple[str, str]]:
     return list(zip(queries, request.documents, strict=True))
 
 
-def _document(index: int) -> str:
-    return f"documents[{index}]"
+def _document(request: ScoreRequest, index: int) -> str:
+    return item_path(request.fields[1], index, len(request.documents))
+
+
+def item_path(field: str, index: int, count: int) -> str:
+    """What a client calls one of so many items."""
+    return f"{field}[{index}]" if count > 1 else field
 
 
 def token_id(tokenizer: Tokenizer, token: str) -> int:

@@ -1,7 +1,8 @@
 """One model's requests for vectors or scores on the device thread, batch by batch.
 
-A slice is a batch. Requests take turns: the first in line sets a batch's length, others fill what
-it leaves free, and it goes to the back. Knows nothing of texts or clients.
+A slice is a batch, or some layers of one that takes longer. Requests take turns: the first in line
+sets a batch's length, others fill what it leaves free, and it goes to the back. Knows nothing of
+texts or clients.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import mlx.core as mx
 import numpy as np
@@ -20,7 +22,9 @@ from maxi_mlx.engine.device_work import WorkFigures
 from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, RowsNews
 from maxi_mlx.engine.vectors.batches import BatchSize, pick
 from maxi_mlx.engine.vectors.job import VectorJob
+from maxi_mlx.engine.vectors.layers import Pauses
 from maxi_mlx.engine.vectors.models import VectorModel
+from maxi_mlx.engine.vectors.tokens import TokenRow
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +32,39 @@ logger = logging.getLogger(__name__)
 _MEMORY_PART = 0.5
 # Freed buffers go back to the system after so many tokens.
 _TOKENS_PER_CLEAR = 65_536
+# Of a slice: batches that are likely to take longer are computed layer by layer.
+_SHORT_PART = 0.5
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """What is computed together: places of requests' inputs, and their rows. ``steps`` are of one
+    that may take longer than a slice; ``seconds`` is what it took so far."""
+
+    taken: Sequence[tuple[VectorJob, Sequence[int]]]
+    rows: Sequence[TokenRow]
+    steps: Pauses[NDArray[np.float32]]
+    seconds: float = 0.0
+
+    @property
+    def longest(self) -> int:
+        return max(len(row.ids) for row in self.rows)
+
+    def go_on(self, ends_at_s: float) -> NDArray[np.float32] | None:
+        """Computes a layer, and more while they are likely to be done in time; the numbers, once
+        all are there."""
+        while True:
+            began_s = time.perf_counter()
+            try:
+                next(self.steps)
+            except StopIteration as end:
+                numbers: NDArray[np.float32] = end.value
+                return numbers
+            finally:
+                now_s = time.perf_counter()
+                self.seconds += now_s - began_s
+            if now_s + (now_s - began_s) > ends_at_s:
+                return None
 
 
 class VectorWork:
@@ -46,6 +83,7 @@ class VectorWork:
         self.size = size
         self._memory_left_bytes = memory_left_bytes
         self._jobs: list[VectorJob] = []
+        self._batch: _Batch | None = None  # that is under way
         self._fault: str | None = None
         self._num_tokens = 0
         self._num_tokens_since_clear = 0
@@ -72,6 +110,19 @@ class VectorWork:
     def is_waiting_for_disk(self) -> bool:
         return False
 
+    @property
+    def promised_bytes(self) -> int:
+        return 0
+
+    @property
+    def newest_s(self) -> float | None:
+        return max((job.arrived_s for job in self._jobs), default=None)
+
+    def fail_newest(self, make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
+        newest = max(self._jobs, key=lambda job: job.arrived_s)
+        self.cancel(newest.mailbox)
+        outbox.append((newest.mailbox, FaultNews(make_error())))
+
     def figures(self) -> WorkFigures:
         return WorkFigures(
             num_running=len(self._jobs),
@@ -82,12 +133,16 @@ class VectorWork:
 
     def close(self) -> None:
         self._model = None
+        self._batch = None
 
     def submit(self, job: VectorJob) -> None:
         self._jobs.append(job)
 
     def cancel(self, mailbox: Mailbox) -> None:
         self._jobs = [job for job in self._jobs if job.mailbox is not mailbox]
+        batch = self._batch
+        if batch is not None and not any(job in self._jobs for job, _ in batch.taken):
+            self._batch = None
 
     def prepare(self, outbox: Outbox) -> None:
         """Nothing: who leaves is taken out when it says so."""
@@ -99,27 +154,49 @@ class VectorWork:
         """Nothing is under way between slices."""
 
     def read(self, slice_s: float, outbox: Outbox) -> None:
-        """One batch of about so many seconds, and of one input at the least."""
+        """One batch of about so many seconds, or a part of one; a layer of one input at the
+        least."""
+        ends_at_s = time.perf_counter() + slice_s
+        if self._batch is None:
+            self._batch = self._next_batch(slice_s)
+        batch = self._batch
+        try:
+            numbers = batch.go_on(ends_at_s)
+        except Exception as error:
+            self._batch = None
+            self._failed(batch, error, outbox)
+            return
+        if numbers is None:
+            return
+        self._batch = None
+        self._note(batch, numbers)
+        for job in self._among(batch):
+            if job.num_done == len(job.rows):
+                self._jobs.remove(job)
+                outbox.append((job.mailbox, RowsNews(np.stack([*map(_done, job.results)]))))
+        if not self._jobs:
+            self._clear()
+
+    def _next_batch(self, slice_s: float) -> _Batch:
+        assert self._model is not None
         jobs = self._sharing()
         most_bytes = int(max(self._memory_left_bytes(), 0) * _MEMORY_PART)
         fits = self.size.fits(slice_s, most_bytes=most_bytes)
-        taken = [
-            (job, places)
-            for job, places in zip(jobs, pick([job.left for job in jobs], fits), strict=True)
-            if places
-        ]
+        left = [job.left for job in jobs]
+        picked = pick(left, fits, most_padding=self.size.fixed_tokens)
+        taken = [(job, places) for job, places in zip(jobs, picked, strict=True) if places]
         self._jobs.remove(jobs[0])
         self._jobs.append(jobs[0])
-        try:
-            self._compute(taken)
-        except Exception as error:
-            self._failed(taken, error, outbox)
-            return
-        for job in [job for job, _ in taken if job.num_done == len(job.rows)]:
-            self._jobs.remove(job)
-            outbox.append((job.mailbox, RowsNews(np.stack([*map(_done, job.results)]))))
-        if not self._jobs:
-            self._clear()
+        rows = [job.rows[place] for job, places in taken for place in places]
+        longest = max(len(row.ids) for row in rows)
+        # A pause is a moment in which the device has nothing to do: short ones need none.
+        is_short = self.size.seconds(len(rows), longest) < slice_s * _SHORT_PART
+        steps = _at_once(self._model, rows) if is_short else self._model.steps(rows)
+        return _Batch(taken, rows, steps)
+
+    def _among(self, batch: _Batch) -> list[VectorJob]:
+        """The batch's requests, without those whose clients have left."""
+        return [job for job, _ in batch.taken if job in self._jobs]
 
     def _sharing(self) -> list[VectorJob]:
         first = self._jobs[0]
@@ -127,19 +204,14 @@ class VectorWork:
             return [first]
         return [job for job in self._jobs if not job.is_suspect]
 
-    def _compute(self, taken: Sequence[tuple[VectorJob, Sequence[int]]]) -> None:
-        assert self._model is not None
-        inputs = [(job, place) for job, places in taken for place in places]
-        rows = [job.rows[place] for job, place in inputs]
-        started = time.perf_counter()
-        numbers = self._model.compute(rows)
-        longest = max(len(row.ids) for row in rows)
-        self.size.learn(len(rows), longest, time.perf_counter() - started)
-        for (job, place), row in zip(inputs, numbers, strict=True):
+    def _note(self, batch: _Batch, numbers: NDArray[np.float32]) -> None:
+        self.size.learn(len(batch.rows), batch.longest, batch.seconds)
+        places = [(job, place) for job, places in batch.taken for place in places]
+        for (job, place), row in zip(places, numbers, strict=True):
             job.results[place] = row
             job.num_done += 1
-        self._num_tokens += sum(len(row.ids) for row in rows)
-        self._num_tokens_since_clear += len(rows) * longest
+        self._num_tokens += sum(len(row.ids) for row in batch.rows)
+        self._num_tokens_since_clear += len(batch.rows) * batch.longest
         if self._num_tokens_since_clear >= _TOKENS_PER_CLEAR:
             self._clear()
 
@@ -149,18 +221,13 @@ class VectorWork:
 
     # -- faults ------------------------------------------------------------------------------
 
-    def _failed(
-        self,
-        taken: Sequence[tuple[VectorJob, Sequence[int]]],
-        error: Exception,
-        outbox: Outbox,
-    ) -> None:
+    def _failed(self, batch: _Batch, error: Exception, outbox: Outbox) -> None:
         """A request that was alone is at fault, and ends; in company each goes on by itself."""
         logger.error("%s: a batch failed", self._entry.id, exc_info=error)
         self._fault = f"{type(error).__name__}: {error}"
         message = f"The model failed on these inputs: {error}"
-        for job, _ in taken:
-            if len(taken) == 1:
+        for job in self._among(batch):
+            if len(batch.taken) == 1:
                 self._jobs.remove(job)
                 outbox.append((job.mailbox, FaultNews(EngineFailed(message))))
             else:
@@ -181,6 +248,12 @@ class VectorWork:
         for job in self._jobs:
             outbox.append((job.mailbox, FaultNews(make_error())))
         self._jobs.clear()
+        self._batch = None
+
+
+def _at_once(model: VectorModel, rows: Sequence[TokenRow]) -> Pauses[NDArray[np.float32]]:
+    yield from ()
+    return model.compute(rows)
 
 
 def _done(row: NDArray[np.float32] | None) -> NDArray[np.float32]:

@@ -80,6 +80,7 @@ def _figures(engine: Engine) -> list[Any]:
     return list(engine._device.reading.models.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["whisper", "whisper-hf"])
 async def test_both_forms_of_a_folder_say_the_same(speech: Engine, model: str) -> None:
     events = await events_of(speech, ask(voice(5), model))
@@ -229,6 +230,7 @@ async def test_who_leaves_ends_the_work_within_a_window(speech: Engine) -> None:
     assert text_of(await segments_of(speech, ask(voice(2)))) == whisper.TEXT
 
 
+@pytest.mark.slow
 async def test_who_leaves_while_the_file_is_decoded_is_not_waited_for(speech: Engine) -> None:
     await events_of(speech, ask(voice(1)))  # the model is there now
     task = asyncio.create_task(events_of(speech, ask(voice(1200))))

@@ -56,6 +56,7 @@ def run(work, *, slices: int = 10_000) -> Outbox:
     return outbox
 
 
+@pytest.mark.slow
 def test_recordings_take_turns_by_windows(model, work) -> None:
     jobs = [job_for(model, 70), job_for(model, 40)]
     for job in jobs:
