@@ -42,18 +42,21 @@ class EmbeddingRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EmbeddingResult:
-    """``rows`` has a vector for each input, in their order: (inputs, dimensions)."""
+    """``rows`` has a vector for each input, in their order: (inputs, dimensions). ``load_s`` were
+    waited for the model."""
 
     model: str
     rows: NDArray[np.float32]
     prompt_tokens: int
+    load_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRequest:
     """How well documents answer queries, pair by pair: one query for all documents, or one each.
 
-    ``raw``: scores as the model has them, not brought between 0 and 1.
+    ``raw``: scores as the model has them, not brought between 0 and 1. ``fields``: what the client
+    calls queries and documents.
     """
 
     id: str
@@ -62,6 +65,7 @@ class ScoreRequest:
     documents: tuple[str, ...]
     truncate: bool = False
     raw: bool = False
+    fields: tuple[str, str] = ("query", "documents")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

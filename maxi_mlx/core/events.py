@@ -45,12 +45,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds: waiting for a place, reading the prompt, to the first token, writing the answer."""
+    """Seconds: waiting for a place, reading the prompt, to the first token, writing the answer.
+    Of the wait, ``load_s`` was for the model, which had to be loaded or made room for."""
 
     queue_s: float
     prefill_s: float
     first_token_s: float
     decode_s: float
+    load_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,13 +61,14 @@ class FreeText:
     takes all that follows, so nothing can come after it.
 
     ``least`` and ``most`` bound the characters before ``until``; ``pattern`` must match somewhere
-    in them, as in JSON Schema; they can't contain ``without``.
+    in them, and they must be of the ``format``, as in JSON Schema; they can't contain ``without``.
     """
 
     until: str | None = None
     least: int = 0
     most: int | None = None
     pattern: str | None = None
+    format: str | None = None
     without: str | None = None
 
 
@@ -113,7 +114,8 @@ class Constraint:
 
 
 ANY_JSON_OBJECT = Json('{"type": "object"}')
-BLANKS = Pattern(r"[ \n]{0,4}")  # around JSON in tags
+MAX_BLANKS = 4
+BLANKS = Pattern(f"[ \\n]{{0,{MAX_BLANKS}}}")  # around JSON in tags
 
 
 def json_by_schema(schema: Mapping[str, Any] | bool) -> Json:
@@ -122,22 +124,3 @@ def json_by_schema(schema: Mapping[str, Any] | bool) -> Json:
 
 def any_of_texts(texts: Sequence[str]) -> OneOf:
     return OneOf(tuple(Literal(text) for text in texts))
-
-
-def calls(
-    call: Node, *, begin: str, is_required: bool, are_many: bool = True, between: Node | None = None
-) -> Node:
-    """An answer with calls of tools in it. ``call`` is what comes after ``begin``, its end
-    included; ``begin`` is text or a special token's name.
-
-    Where calls are required, the answer is calls alone (``between`` separates them); else free
-    text may come before, between and after them, and what follows ``begin`` must be a call.
-    """
-    if is_required:
-        first = InOrder((Syntax(begin), call))
-        if not are_many:
-            return first
-        more = InOrder((between or Literal(""), Syntax(begin), call))
-        return InOrder((first, Repeated(more)))
-    most = None if are_many else 1
-    return InOrder((Repeated(InOrder((FreeText(until=begin), call)), most=most), FreeText()))

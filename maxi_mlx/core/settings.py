@@ -19,6 +19,9 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 11434
 DEFAULT_CACHE_DISK_BYTES = 10 * 2**30
 DEFAULT_STORE_BYTES = 2**30
+# Longer than a pause in a conversation, whose prompt cache goes with the model; short enough that a
+# laptop has its memory back by the time that it is used for something else.
+DEFAULT_KEEP_ALIVE_S = 30 * 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,8 @@ class Settings:
     port: int = DEFAULT_PORT
     model_dirs: tuple[Path, ...] = ()
     model: str | None = None
+    pins: tuple[str, ...] = ()  # models that are loaded at start and never make room
+    keep_alive_s: float = DEFAULT_KEEP_ALIVE_S  # of a model that nobody uses; inf: for ever
     fallback_model: str | None = None
     backend: Backend = "auto"
     strategy: Strategy = "balanced"

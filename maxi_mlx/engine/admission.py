@@ -31,8 +31,10 @@ def check_memory(
     token_ids: Sequence[Sequence[int]],
     *,
     limit_bytes: int,
-) -> None:
-    """Refuses prompts whose caches could not fit even with nothing else running."""
+) -> int:
+    """Refuses prompts whose caches could not fit even with nothing else running; says what the
+    largest of them needs."""
+    most_bytes = 0
     n, param = request.n, "messages" if request.is_chat else "prompt"
     budget_bytes = limit_bytes - model.entry.weight_bytes
     for prompt in token_ids:
@@ -45,6 +47,8 @@ def check_memory(
                 "prompt, or ask for fewer answers.",
                 param=param,
             )
+        most_bytes = max(most_bytes, needed_bytes)
+    return most_bytes
 
 
 def fill_in_defaults(params: SamplingParams, model: LanguageModel) -> RowSampling:

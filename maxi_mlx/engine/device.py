@@ -17,7 +17,8 @@ from maxi_mlx.core.errors import EngineFailed, SetupError
 from maxi_mlx.core.settings import Backend
 from maxi_mlx.engine import installation
 from maxi_mlx.engine.blas import Blas, load_openblas, openblas_command
-from maxi_mlx.engine.host_memory import host_memory
+from maxi_mlx.engine.host_memory import footprint_bytes, host_memory
+from maxi_mlx.engine.memory_room import HostReading
 from maxi_mlx.engine.status import MemoryStatus
 
 if TYPE_CHECKING:
@@ -112,10 +113,30 @@ def available_bytes() -> int:
 
     backend = _actual_backend()
     if backend == "metal":
-        return max(0, _total_bytes(backend) - mx.get_active_memory())
+        of_device = max(0, _total_bytes(backend) - mx.get_active_memory())
+        return min(of_device, host_memory().available_bytes + mx.get_cache_memory())
     if backend == "cuda":
         return int(mx.device_info()["free_memory"]) + mx.get_cache_memory()
     return host_memory().available_bytes + mx.get_cache_memory()
+
+
+def read_host() -> HostReading:
+    """What the machine and this process have. A GPU with memory of its own takes nothing of
+    either, and its own figures stand in for them."""
+    import mlx.core as mx
+
+    backend = _actual_backend()
+    active, cached = mx.get_active_memory(), mx.get_cache_memory()
+    if backend == "cuda":
+        total, footprint = _total_bytes(backend), active
+    else:
+        total, footprint = host_memory().total_bytes, max(footprint_bytes() - cached, 0)
+    return HostReading(
+        total_bytes=total,
+        available_bytes=available_bytes(),
+        footprint_bytes=footprint,
+        active_bytes=active,
+    )
 
 
 def memory(limit_bytes: int) -> MemoryStatus:
@@ -127,6 +148,15 @@ def memory(limit_bytes: int) -> MemoryStatus:
         cache_bytes=mx.get_cache_memory(),
         peak_bytes=mx.get_peak_memory(),
         limit_bytes=limit_bytes,
+    )
+
+
+def is_allocation_failure(error: BaseException) -> bool:
+    """Whether MLX had no memory for an array, by its words: it has no class for it."""
+    words = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and ("malloc" in words or "out of memory" in words or "unable to allocate" in words)
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxi_mlx.core.errors import Unavailable
 from maxi_mlx.core.models import ModelEntry
@@ -24,7 +24,9 @@ from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine import device
 from maxi_mlx.engine.device_work import DeviceWork, WorkFigures
 from maxi_mlx.engine.inbox import Call, Inbox
+from maxi_mlx.engine.loading import LoadingWork
 from maxi_mlx.engine.mailbox import Outbox, deliver
+from maxi_mlx.engine.memory_room import HostReading, MemoryRoom, gigabytes, measure_room
 from maxi_mlx.engine.status import MemoryStatus
 from maxi_mlx.kv_cache.counts import CacheStats
 from maxi_mlx.kv_cache.disk.tier import DiskTier
@@ -49,7 +51,7 @@ class DeviceReading:
     """What the device thread last said of itself. Any thread may read it."""
 
     memory: MemoryStatus | None
-    available_bytes: int
+    left_bytes: int  # what may still be taken
     models: dict[ModelEntry, WorkFigures]
     prefixes: CacheStats  # of all models
     prefix_limit_bytes: int
@@ -66,8 +68,11 @@ class DeviceThread:
         self._rota: Rota | None = None
         self._store: PrefixStore | None = None
         self._works: list[DeviceWork] = []
+        self._loads: list[LoadingWork[Any]] = []
+        self._host: HostReading | None = None
         self._is_stopping = False
         self._read_at_s = 0.0
+        self._rescue_at_s = 0.0
         self._job: Future[None] | None = None
         self.limit_bytes = 0
         self.reading = DeviceReading(None, 0, {}, CacheStats(), 0)
@@ -136,12 +141,35 @@ class DeviceThread:
             self._store.shrink_to(max(self._store.num_bytes - num_bytes, 0))
             self.free_memory()
 
-    def _keep_to_limit(self) -> None:
-        """What was kept in a turn may be more than rows have left of the memory."""
-        if self._store is not None and self._store.num_bytes:
-            left_bytes = self.memory_left_bytes()
-            if left_bytes < 0:
-                self.free_prefixes(-left_bytes)
+    def _keep_to_limit(self, outbox: Outbox) -> None:
+        """What was kept in a turn may be more than rows have left of the memory: then prefixes go.
+        Where that is not enough, the newest request ends, before the system ends the process."""
+        if self._store is None or self._host is None:
+            return
+        room = self.room()
+        if room.left_bytes < 0 and self._store.num_bytes:
+            self.free_prefixes(-room.left_bytes)
+            room = self.room()
+        if room.left_at_last_bytes < 0 and time.monotonic() >= self._rescue_at_s:
+            self._fail_newest(outbox)
+            # What was given up shows in the figures by then.
+            self._rescue_at_s = time.monotonic() + _READING_PERIOD_S
+
+    def _fail_newest(self, outbox: Outbox) -> None:
+        self.free_memory()
+        room = self.room()  # by figures of this moment, and with nothing kept for later use
+        if room.left_at_last_bytes >= 0:
+            return
+        running = [(work.newest_s, work) for work in self._works if work.newest_s is not None]
+        if not running:
+            return
+        _, work = max(running, key=lambda each: each[0] or 0.0)
+        logger.error("%s: the memory is at its end; its newest request ends", work.entry.id)
+        message = (
+            f"The memory is at its end: {gigabytes(-room.left_at_last_bytes)} too much, "
+            f"{room.bound}. Send fewer or shorter requests at once, or close other programs."
+        )
+        work.guarded(partial(work.fail_newest, lambda: Unavailable(message)), outbox)
 
     def _set_prefix_budget(self) -> None:
         """A share of what the weights leave, unless the owner named a size."""
@@ -153,11 +181,53 @@ class DeviceThread:
             budget_bytes = int(left_bytes * self._settings.scheduler.cache_share)
         self._store.budget_bytes = min(budget_bytes, left_bytes)
 
-    def memory_left_bytes(self) -> int:
-        """What may still be taken, by our own limit and by what the machine has free. The
-        latter is a moment old, since asking for it costs a system call or a process."""
-        active_bytes = device.memory(self.limit_bytes).active_bytes
-        return min(self.limit_bytes - active_bytes, self.reading.available_bytes)
+    def room(self, *, beside: ModelEntry | None = None) -> MemoryRoom:
+        """What may still be taken, by the rows of ``beside`` or by anything new. The machine's part
+        is a moment old, since asking for it costs a system call or a process."""
+        works = [work for work in (*self._works, *self._loads) if work.entry != beside]
+        assert self._host is not None
+        return measure_room(
+            limit_bytes=self.limit_bytes,
+            share=self._settings.scheduler.memory_share,
+            active_bytes=device.memory(self.limit_bytes).active_bytes,
+            promised_bytes=sum(work.promised_bytes for work in works),
+            host=self._host,
+        )
+
+    def memory_left_bytes(self, *, beside: ModelEntry | None = None) -> int:
+        return self.room(beside=beside).left_bytes
+
+    def make_room(self, num_bytes: int) -> MemoryRoom:
+        """Gives up stored prefixes as far as so many bytes need it; says what there is then."""
+        self._read(force=True)
+        room = self.room()
+        if num_bytes > room.left_bytes:
+            self.free_prefixes(num_bytes - room.left_bytes)
+            room = self.room()
+        return room
+
+    def begin_load(self, work: LoadingWork[Any]) -> MemoryRoom | None:
+        """Starts a load, with what it may take reserved; else says what room there is."""
+        needed_bytes = work.loading.reserved_bytes
+        room = self.make_room(needed_bytes)
+        if needed_bytes > room.left_bytes:
+            return room
+        self._loads.append(work)
+        return None
+
+    def abandon_load(self, work: LoadingWork[Any]) -> None:
+        work.fail_all(lambda: Unavailable("The server is shutting down."), [])
+
+    def is_idle_but_for(self, entry: ModelEntry) -> bool:
+        """Whether nothing runs that would give memory back by ending."""
+        others = (work for work in self._works if work.entry != entry)
+        return not any(work.num_decoding or work.num_wanting for work in others)
+
+    def unload(self, box: list[DeviceWork]) -> None:
+        """Takes a model out and gives its memory back: the box holds the last reference."""
+        self.remove(box[0])
+        box.clear()
+        self.free_memory()
 
     def free_memory(self) -> None:
         """Gives what nobody refers to any more back to the system."""
@@ -185,13 +255,12 @@ class DeviceThread:
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             while not self._is_stopping:
-                has_work = any(work.has_work for work in self._works)
+                has_work = any(work.has_work for work in (*self._works, *self._loads))
                 if not has_work:
                     self._read(force=True)
                 for command in self._inbox.take(timeout_s=self._patience_s(has_work)):
                     command.run()
                 self._post(self._turn(), loop)
-                self._keep_to_limit()
                 self._read()
         finally:
             self._inbox.close()
@@ -208,10 +277,29 @@ class DeviceThread:
     def _turn(self) -> Outbox:
         """A method of its own, so that no variable of the long-lived loop keeps an unloaded model
         in memory."""
-        return self._rota.turn(self._works) if self._rota is not None else []
+        if self._rota is None:
+            return []
+        outbox = self._rota.turn([*self._works, *self._loads])
+        self._settle_loads()
+        self._keep_to_limit(outbox)
+        return outbox
+
+    def _settle_loads(self) -> None:
+        """Takes up what is loaded; what failed leaves nothing behind."""
+        for load in [load for load in self._loads if load.is_done]:
+            self._loads.remove(load)
+            if load.loaded is not None:
+                self.add(load.loaded.work)
+            else:
+                self.free_memory()
+            load.tell()
 
     def _end_all(self) -> Outbox:
         outbox: Outbox = []
+        for load in self._loads:
+            load.fail_all(lambda: Unavailable("The server is shutting down."), outbox)
+            load.tell()
+        self._loads.clear()
         for work in self._works:
             work.fail_all(lambda: Unavailable("The server is shutting down."), outbox)
             work.close()  # what is stored is freed here, as all of MLX's arrays
@@ -230,10 +318,11 @@ class DeviceThread:
         self._read_at_s = now_s
         models = {work.entry: work.figures() for work in self._works}
         memory = device.memory(self.limit_bytes)
+        self._host = device.read_host()
         assert self._store is not None
         self.reading = DeviceReading(
             memory,
-            device.available_bytes(),
+            self.room().left_bytes,
             models,
             self._store.stats(),
             self._store.budget_bytes,

@@ -70,6 +70,17 @@ class DeviceWork(Protocol):
     def fail_all(self, make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
         """Ends every request of this model, the waiting ones too."""
 
+    @property
+    def promised_bytes(self) -> int:
+        """What it was found to have room for and has not taken yet."""
+
+    @property
+    def newest_s(self) -> float | None:
+        """When the newest of the requests came that hold memory; None: there is none."""
+
+    def fail_newest(self, make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
+        """Ends that request, since the memory is at its end."""
+
     def figures(self) -> WorkFigures: ...
 
     def close(self) -> None:

@@ -10,7 +10,8 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,29 +24,25 @@ from maxi_mlx.core.embedding import (
 )
 from maxi_mlx.core.errors import MaxiError, Overloaded, Unavailable
 from maxi_mlx.core.events import Event, Started, TextDelta
-from maxi_mlx.core.models import ABILITIES, ModelEntry
+from maxi_mlx.core.models import ABILITIES
 from maxi_mlx.core.request import GenerateRequest, TextPrompt
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.core.transcription import TranscriptionEvent, TranscriptionRequest
 from maxi_mlx.engine.admission import check_memory, make_jobs
 from maxi_mlx.engine.device_thread import DeviceThread
 from maxi_mlx.engine.generation import Generation
-from maxi_mlx.engine.language_loading import LanguageHandle, load_language
+from maxi_mlx.engine.language_loading import LanguageHandle
+from maxi_mlx.engine.lending import Lender
 from maxi_mlx.engine.mailbox import Mailbox
-from maxi_mlx.engine.model_pool import Handle, ModelPool
+from maxi_mlx.engine.model_pool import ModelPool
+from maxi_mlx.engine.model_slot import Hold
 from maxi_mlx.engine.naming import EMBEDDERS, LISTENERS, SCORERS, WRITERS, Kinds, ModelNames
 from maxi_mlx.engine.row import PromptJob
-from maxi_mlx.engine.speech.loading import SpeechHandle, import_speech_packages, load_speech
+from maxi_mlx.engine.snapshot import loaded_models
 from maxi_mlx.engine.speech.transcription import transcribe
-from maxi_mlx.engine.status import EngineState, EngineStatus, LoadedModel
-from maxi_mlx.engine.vectors.loading import (
-    VectorHandle,
-    load_vector_model,
-    require_vector_packages,
-)
-from maxi_mlx.kv_cache.counts import CacheStats
+from maxi_mlx.engine.status import EngineState, EngineStatus
 from maxi_mlx.kv_cache.disk.folder import default_folder
-from maxi_mlx.kv_cache.disk.tier import DiskTier, DiskUsage
+from maxi_mlx.kv_cache.disk.tier import DiskTier
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.vectors.requests import Vectors
@@ -60,9 +57,9 @@ class Engine:
         self._settings = settings
         self._disk: DiskTier | None = None
         self._device = DeviceThread(settings)
-        self._pool = ModelPool(self._device)
+        self._pool = ModelPool(settings, self._device)
         self._names = ModelNames(settings, catalog, self._pool)
-        self._load_language = partial(load_language, settings=settings)
+        self._lender = Lender(settings, self._pool)
         # Their own, so that a template that takes for ever keeps nobody from the catalog.
         self._prompt_threads = ThreadPoolExecutor(4, thread_name_prefix="prompts")
         # Few, as decoding a long recording is hard work.
@@ -93,12 +90,18 @@ class Engine:
         try:
             await asyncio.shield(self._preparing)
             if self._settings.model is not None:
-                entry = await self._names.resolve(self._settings.model, tuple(ABILITIES))
-                async with self._lent(entry):
-                    pass
+                await self._hold(self._settings.model, "kept")
+            for name in self._settings.pins:
+                await self._hold(name, "pinned")
         except Exception as error:
             self._fault = error.message if isinstance(error, MaxiError) else repr(error)
             raise
+
+    async def _hold(self, name: str, hold: Hold) -> None:
+        entry = await self._names.resolve(name, tuple(ABILITIES))
+        self._pool.hold(entry, hold)
+        async with self._lender.any_kind(entry):
+            pass
 
     async def drain(self, timeout_s: float) -> bool:
         """Refuses new requests and waits for the running ones; False if time ran out."""
@@ -124,33 +127,14 @@ class Engine:
 
     def status(self) -> EngineStatus:
         reading = self._device.reading
-        loaded = []
-        for slot in self._pool.slots:
-            figures = reading.models.get(slot.entry)
-            usage = DiskUsage(0, 0)
-            if self._disk is not None and figures is not None and figures.namespace is not None:
-                usage = self._disk.usage(figures.namespace)
-            loaded.append(
-                LoadedModel(
-                    id=slot.entry.id,
-                    state="ready" if slot.is_ready else "loading",
-                    weight_bytes=slot.entry.weight_bytes,
-                    context_length=slot.entry.context_length or 0,
-                    num_running=figures.num_running if figures else 0,
-                    kv_cache_bytes=figures.kv_cache_bytes if figures else 0,
-                    prefill_tokens=figures.num_prefill_tokens if figures else 0,
-                    prefixes=figures.prefixes if figures else CacheStats(),
-                    disk_files=usage.num_files,
-                    disk_bytes=usage.num_bytes,
-                )
-            )
+        now_s = asyncio.get_running_loop().time()
         faults = [figures.fault for figures in reading.models.values() if figures.fault]
         return EngineStatus(
             state=self._state(),
             fault=self._fault or self._device.fault or (faults[0] if faults else None),
             num_running=self._num_active - self._num_waiting,
             num_waiting=self._num_waiting,
-            loaded=tuple(loaded),
+            loaded=loaded_models(self._pool.slots, reading, self._disk, now_s=now_s),
             kv_cache_bytes=sum(f.kv_cache_bytes for f in reading.models.values()),
             prefixes=reading.prefixes,
             prefix_limit_bytes=reading.prefix_limit_bytes,
@@ -169,8 +153,11 @@ class Engine:
 
     # -- generating --------------------------------------------------------------------------
 
-    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
-        """Answers a request: `Started` first, `Completed` or `Failed` last.
+    async def generate(
+        self, request: GenerateRequest, *, keep_alive_s: float | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Answers a request: `Started` first, `Completed` or `Failed` last. ``keep_alive_s`` is how
+        long the model then stays with nothing to do; None: as it was.
 
         Raises a MaxiError before the first event when the request is refused. Closing the
         iterator frees the request's rows at the next step.
@@ -179,7 +166,7 @@ class Engine:
         async with self._place() as begin:
             entry = await self._names.resolve(request.model, WRITERS)
             await self._wait_prepared()
-            async with self._pool.lend(entry, self._load_language) as handle:
+            async with self._lender.language(entry, keep_alive_s) as handle:
                 run = self._run(request, handle, arrived_s=arrived_s, on_begin=begin)
                 async with aclosing(run):
                     async for event in run:
@@ -211,11 +198,15 @@ class Engine:
 
     # -- vectors -----------------------------------------------------------------------------
 
-    async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
+    async def embed(
+        self, request: EmbeddingRequest, *, keep_alive_s: float | None = None
+    ) -> EmbeddingResult:
         """A vector for each input. Raises a MaxiError; a caller that is cancelled takes what is
-        left of its inputs off the device."""
-        async with self._vectors(request.model, EMBEDDERS) as vectors:
-            return await vectors.embed(request)
+        left of its inputs off the device. ``keep_alive_s`` as in `generate`."""
+        arrived_s = time.monotonic()
+        async with self._vectors(request.model, EMBEDDERS, keep_alive_s) as vectors:
+            load_s = time.monotonic() - arrived_s
+            return replace(await vectors.embed(request), load_s=load_s)
 
     async def score(self, request: ScoreRequest) -> ScoreResult:
         """A score for each document, by a reranker or by the vectors of an embedding model.
@@ -224,29 +215,36 @@ class Engine:
             return await vectors.score(request)
 
     @asynccontextmanager
-    async def _vectors(self, name: str, kinds: Kinds) -> AsyncIterator[Vectors]:
+    async def _vectors(
+        self, name: str, kinds: Kinds, keep_alive_s: float | None = None
+    ) -> AsyncIterator[Vectors]:
         async with self._place() as begin:
             entry = await self._names.resolve(name, kinds)
             await self._wait_prepared()
             # Only now: it needs numpy, which the device thread has loaded meanwhile.
             from maxi_mlx.engine.vectors.requests import Vectors
 
-            async with self._lent_vectors(entry) as handle:
+            async with self._lender.vectors(entry, keep_alive_s) as handle:
                 yield Vectors(handle, self._device, self._prompt_threads, begin)
 
-    @asynccontextmanager
-    async def _lent_vectors(self, entry: ModelEntry) -> AsyncIterator[VectorHandle]:
-        await asyncio.to_thread(require_vector_packages, entry)
-        async with self._pool.lend(entry, load_vector_model) as handle:
-            yield handle
+    # -- models ------------------------------------------------------------------------------
 
-    def _lent(self, entry: ModelEntry) -> AbstractAsyncContextManager[Handle]:
-        """A model of any kind."""
-        if entry.kind in WRITERS:
-            return self._pool.lend(entry, self._load_language)
-        if entry.kind in LISTENERS:
-            return self._lent_speech(entry)
-        return self._lent_vectors(entry)
+    async def load(self, name: str, *, keep_alive_s: float | None = None) -> str:
+        """Loads a model of whatever kind, and gives its id. ``keep_alive_s`` as in `generate`."""
+        self._check_not_draining()
+        # A request without a name means what writes: of other kinds, one has to be named.
+        entry = await self._names.resolve(name, tuple(ABILITIES) if name.strip() else WRITERS)
+        await self._wait_prepared()
+        async with self._lender.any_kind(entry, keep_alive_s):
+            return entry.id
+
+    async def unload(self, name: str) -> str:
+        """Unloads a model as soon as nobody uses it, and gives its id; one that isn't loaded stays
+        so."""
+        self._check_not_draining()
+        entry = await self._names.resolve(name, tuple(ABILITIES))
+        await self._pool.unload(entry)
+        return entry.id
 
     # -- speech ------------------------------------------------------------------------------
 
@@ -261,7 +259,7 @@ class Engine:
         async with self._place() as begin:
             entry = await self._names.resolve(request.model, LISTENERS)
             await self._wait_prepared()
-            async with self._lent_speech(entry) as handle:
+            async with self._lender.speech(entry) as handle:
                 run = transcribe(
                     request,
                     handle,
@@ -273,22 +271,15 @@ class Engine:
                     async for event in run:
                         yield event
 
-    @asynccontextmanager
-    async def _lent_speech(self, entry: ModelEntry) -> AsyncIterator[SpeechHandle]:
-        await asyncio.to_thread(import_speech_packages)
-        async with self._pool.lend(entry, load_speech) as handle:
-            yield handle
-
     # -- prompts -----------------------------------------------------------------------------
 
     async def count_tokens(self, request: GenerateRequest) -> int:
         """How many tokens the request's prompts have, as `generate` would read them. Loads the
         model if need be, and asks nothing else of the device."""
-        if self._draining:
-            raise Unavailable("The server is shutting down and takes no new requests.")
+        self._check_not_draining()
         entry = await self._names.resolve(request.model, WRITERS)
         await self._wait_prepared()
-        async with self._pool.lend(entry, self._load_language) as handle:
+        async with self._lender.language(entry) as handle:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._prompt_threads, handle.prompts.count, request)
 
@@ -304,17 +295,21 @@ class Engine:
         arrived_s: float,
         on_begin: Callable[[], None],
     ) -> AsyncGenerator[Event, None]:
+        lent_s = time.monotonic()
         model = handle.model
         loop = asyncio.get_running_loop()
         prompts = await loop.run_in_executor(self._prompt_threads, handle.prompts.build, request)
         token_ids = [prompt.token_ids for prompt in prompts]
-        check_memory(request, model, token_ids, limit_bytes=self._device.limit_bytes)
+        limit_bytes = self._device.limit_bytes
+        needed_bytes = check_memory(request, model, token_ids, limit_bytes=limit_bytes)
+        await self._pool.make_room(needed_bytes)
         generation = Generation(
             mailbox=Mailbox(),
             vocabulary=model.vocabulary,
             prompt_tokens=sum(map(len, token_ids)),
             answers_per_prompt=request.n,
             arrived_s=arrived_s,
+            lent_s=lent_s,
             on_begin=on_begin,
         )
         jobs = make_jobs(request, model, prompts, generation)
@@ -339,9 +334,12 @@ class Engine:
                 answer.row.cancelled = True
             self._device.post(lambda: handle.work.cancel(generation.mailbox))
 
-    def _check_door(self) -> None:
+    def _check_not_draining(self) -> None:
         if self._draining:
             raise Unavailable("The server is shutting down and takes no new requests.")
+
+    def _check_door(self) -> None:
+        self._check_not_draining()
         most = self._settings.scheduler.max_waiting_requests
         # Those that just came count as waiting until the device takes them up, which it does at
         # once while there are places.

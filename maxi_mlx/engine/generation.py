@@ -32,6 +32,7 @@ class _Clock:
     """When things happened, in seconds of the monotonic clock; 0.0 is not yet."""
 
     arrived_s: float
+    lent_s: float
     began_s: float = 0.0
     first_token_s: float = 0.0
 
@@ -44,6 +45,7 @@ class _Clock:
             prefill_s=first_token_s - began_s,
             first_token_s=first_token_s - self.arrived_s,
             decode_s=now_s - first_token_s,
+            load_s=self.lent_s - self.arrived_s,
         )
 
 
@@ -67,6 +69,7 @@ class Generation:
     prompt_tokens: int
     answers_per_prompt: int
     arrived_s: float
+    lent_s: float  # when its model was there
     on_begin: Callable[[], None]
     cached_tokens: dict[int, int] = field(default_factory=dict)  # by prompt
 
@@ -75,7 +78,7 @@ class Generation:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Every event after `Started`. The caller cancels the rows when it stops reading."""
-        clock = _Clock(self.arrived_s)
+        clock = _Clock(self.arrived_s, self.lent_s)
         num_open = len(self.answers)
         while num_open:
             for news in await self.mailbox.take():
@@ -83,11 +86,11 @@ class Generation:
                     case FaultNews(error):
                         yield Failed(error)
                         return
-                    case PrefillNews(choice, processed, total):
+                    case PrefillNews(choice, processed, total, at_s):
                         # What is there before the first slice came out of the prefix cache.
                         self.cached_tokens.setdefault(choice // self.answers_per_prompt, processed)
                         if not clock.began_s:
-                            clock.began_s = time.monotonic()
+                            clock.began_s = at_s
                             self.on_begin()
                         yield PrefillProgress(processed, total)
                     case TokenNews():
@@ -110,14 +113,15 @@ class Generation:
             return []  # drawn before the device knew that a stop string had come
         answer.num_tokens += 1
         events: list[Event] = []
-        if news.end != "end_token":
+        if news.token_id not in answer.row.end_ids:
             events += answer.text.feed(news.token_id, self._logprob(news))
         if answer.text.stop_string is not None:
             answer.row.cancelled = True
             events.append(self._finish(answer, "stop"))
         elif news.end is not None:
             events += answer.text.finish(is_cut=news.end == "length")
-            events.append(self._finish(answer, "length" if news.end == "length" else "stop"))
+            is_cut = news.end == "length" and not answer.text.ends_with_call
+            events.append(self._finish(answer, "length" if is_cut else "stop"))
         return events
 
     def _finish(self, answer: _Answer, reason: FinishReason) -> Finished:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.device_thread import DeviceThread
+from maxi_mlx.engine.loading import Loading, Steps
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.language_model import LanguageModel
@@ -25,19 +26,20 @@ class LanguageHandle:
 
 
 def load_language(
-    entry: ModelEntry, device_thread: DeviceThread, *, settings: Settings
-) -> LanguageHandle:
+    loading: Loading, device_thread: DeviceThread, *, settings: Settings
+) -> Steps[LanguageHandle]:
     from maxi_mlx.engine.cache_form import CacheForm
-    from maxi_mlx.engine.language_model import load_language_model
+    from maxi_mlx.engine.language_model import language_model_steps
     from maxi_mlx.engine.prompt import PromptBuilder
     from maxi_mlx.engine.scheduler import Scheduler
 
     form = CacheForm(settings.kv_bits, settings.max_kv_size)
-    model = load_language_model(entry, form)
+    model = yield from language_model_steps(loading, form)
     scheduler = Scheduler(
         model,
         settings.scheduler,
-        memory_left_bytes=device_thread.memory_left_bytes,
+        memory_left_bytes=partial(device_thread.memory_left_bytes, beside=loading.entry),
         prefixes=device_thread.open_prefixes(model, form),
+        may_overrun=device_thread.is_idle_but_for,
     )
     return LanguageHandle(model, scheduler, PromptBuilder(model))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache, make_prompt_cache
-from mlx_lm.utils import load
+from mlx_lm.utils import load_config, load_model, load_tokenizer
 
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.models import ModelEntry
@@ -24,11 +26,14 @@ from maxi_mlx.engine.grammar.compiler import GrammarCompiler
 from maxi_mlx.engine.grammar.tokens import GrammarTokenizer, encoder_of
 from maxi_mlx.engine.habits import Habits, read_habits
 from maxi_mlx.engine.kv_cost import KVCost, measure
+from maxi_mlx.engine.loading import Loading, Steps, finish, result_of
+from maxi_mlx.engine.read_ahead import evaluate_behind
 from maxi_mlx.kv_cache.layout import layout_of
 from maxi_mlx.text.vocabulary import Vocabulary, piece_decoder, strips_first_space
 
 # For a model that names no limit (a recurrent one): memory is the limit then.
 UNLIMITED_CONTEXT = 1 << 20
+_WEIGHT_FILES = "model*.safetensors"  # as mlx-lm has it
 
 _SAMPLING_DEFAULTS: Mapping[str, Callable[[float], bool]] = {
     "temperature": lambda value: 0 <= value <= 2,
@@ -60,17 +65,65 @@ class LanguageModel:
 
 
 def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
+    """Loads a folder at once, with nobody else on the device."""
+    return finish(language_model_steps(Loading(entry), form))
+
+
+def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageModel]:
     """Loads a folder and runs it on one token, which measures it and compiles its kernels."""
+    entry = loading.entry
     _check_files(entry.path)
-    # Said outright, so that transformers refuses a tokenizer with code and asks nobody.
-    model, tokenizer = load(str(entry.path), tokenizer_config={"trust_remote_code": False})[:2]
+    making_tokenizer = loading.begin(partial(_load_tokenizer, entry.path))
+    model = load_model(entry.path, lazy=True)[0]
+    yield None
+    files = sorted(entry.path.glob(_WEIGHT_FILES))
+    yield from evaluate_behind(loading, dict(tree_flatten(model.parameters())), files)
     cache = make_prompt_cache(model)
-    logits = _run_once(model, cache)
-    vocabulary_size = int(logits.shape[-1])
+    vocabulary_size = int(_run_once(model, cache).shape[-1])
+    yield None
     new_cache = form.maker(model, head_size=_head_size(cache))
     if not form.is_plain:
         cache = new_cache()
         _run_once(model, cache)
+        yield None
+    tokenizer = yield from result_of(making_tokenizer)
+    texts = yield from loading.elsewhere(partial(_read_texts, entry, tokenizer, vocabulary_size))
+    return LanguageModel(
+        entry=entry,
+        model=model,
+        tokenizer=tokenizer,
+        vocabulary=texts.vocabulary,
+        habits=texts.habits,
+        grammars=texts.grammars,
+        vocabulary_size=vocabulary_size,
+        context_length=entry.context_length or UNLIMITED_CONTEXT,
+        end_ids=texts.end_ids,
+        kv_cost=measure(cache),
+        can_batch=can_batch(cache),
+        keeps_states=layout_of(new_cache).has_states,
+        new_cache=new_cache,
+        sampling_defaults=read_sampling_defaults(entry.path),
+    )
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    # Said outright, so that transformers refuses a tokenizer with code and asks nobody.
+    settings = {"trust_remote_code": False}
+    end_ids = load_config(folder).get("eos_token_id")
+    return load_tokenizer(folder, settings, eos_token_ids=end_ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Texts:
+    """What is made of the tokenizer and of the folder's templates, without the model."""
+
+    vocabulary: Vocabulary
+    habits: Habits
+    grammars: GrammarCompiler
+    end_ids: frozenset[int]
+
+
+def _read_texts(entry: ModelEntry, tokenizer: Any, vocabulary_size: int) -> _Texts:
     vocabulary = read_vocabulary(tokenizer, vocabulary_size)
     end_ids = frozenset(int(i) for i in tokenizer.eos_token_ids if i < vocabulary_size)
 
@@ -82,21 +135,11 @@ def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
             encode=encoder_of(tokenizer._tokenizer),
         )
 
-    return LanguageModel(
-        entry=entry,
-        model=model,
-        tokenizer=tokenizer,
+    return _Texts(
         vocabulary=vocabulary,
         habits=read_habits(entry, tokenizer),
         grammars=GrammarCompiler(make_grammar_tokenizer),
-        vocabulary_size=vocabulary_size,
-        context_length=entry.context_length or UNLIMITED_CONTEXT,
         end_ids=end_ids,
-        kv_cost=measure(cache),
-        can_batch=can_batch(cache),
-        keeps_states=layout_of(new_cache).has_states,
-        new_cache=new_cache,
-        sampling_defaults=read_sampling_defaults(entry.path),
     )
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from maxi_mlx.core.errors import EngineFailed, MaxiError
@@ -32,11 +33,13 @@ class TokenScores:
 
 @dataclass(frozen=True, slots=True)
 class PrefillNews:
-    """So many tokens of an answer's prompt are read; the first such news says that it has begun."""
+    """So many tokens of an answer's prompt are read; the first such news says that it has begun.
+    News leaves at the end of a turn, which may read the whole prompt: so it says when it was."""
 
     choice: int
     processed_tokens: int
     total_tokens: int
+    at_s: float = field(default_factory=time.monotonic)
 
 
 # ``complete``: the answer's grammar has come to its end, with this token in the text.

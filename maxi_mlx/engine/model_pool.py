@@ -1,95 +1,119 @@
-"""The models in memory: loads one on its first request, and makes room for it first.
+"""The models in memory: loads one on its first request, makes room for it, and unloads it when
+nobody has used it for a while.
 
-Lives on the event loop; the loading itself runs on the device thread.
+    request ─lend─► slot ─► [ need ─► room: prefixes, idle models, or wait ─► load ] ─► handle
+
+Lives on the event loop; the loading runs on the device thread, a piece at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import textwrap
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Protocol, TypeVar, cast
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
-from maxi_mlx.core.errors import DoesNotFit, EngineFailed, MaxiError, Unavailable
+from maxi_mlx.core.errors import DoesNotFit, EngineFailed, InvalidRequest, Unavailable
 from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.device_thread import DeviceThread
 from maxi_mlx.engine.device_work import DeviceWork
+from maxi_mlx.engine.loading import Handle, Loading, LoadingWork, Steps
+from maxi_mlx.engine.memory_need import MemoryNeed, need_of
+from maxi_mlx.engine.memory_room import MemoryRoom, gigabytes
+from maxi_mlx.engine.model_slot import Hold, Slot, first_to_go, in_use
 
 logger = logging.getLogger(__name__)
 
-# Weights need a little more than their own size: buffers of one step, the first row's cache.
-_LOAD_MARGIN = 1.05
 _LONGEST_REASON = 500  # characters; MLX names every parameter that is missing
-
-
-class Handle(Protocol):
-    """A loaded model that can be used while the pool lends it."""
-
-    @property
-    def work(self) -> DeviceWork: ...
-
+# A load waits so long for models that are in use, before others' new requests wait for it.
+_PATIENCE_S = 2.0
+_LONGEST_WAIT_S = 300.0
+# Rows that end give memory back without anybody telling the pool.
+_LOOK_AGAIN_S = 0.25
 
 H = TypeVar("H", bound=Handle)
 
-# Loads a folder, on the device thread.
-Load = Callable[[ModelEntry, DeviceThread], H]
-
-
-@dataclass(slots=True, eq=False)
-class Slot:
-    """One model, loaded or on its way. ``num_users`` requests keep it from being evicted."""
-
-    entry: ModelEntry
-    loading: asyncio.Task[Handle]
-    num_users: int = 0
-    used_at_s: float = field(default_factory=time.monotonic)
-
-    @property
-    def is_ready(self) -> bool:
-        return self.loading.done() and not self.loading.cancelled() and not self.loading.exception()
+# The steps that load a folder, taken on the device thread.
+Load = Callable[[Loading, DeviceThread], Steps[H]]
 
 
 class ModelPool:
-    """Owns every loaded model. One load at a time, so that no two share the same free memory."""
+    """Owns every loaded model. What a load needs is reserved before it begins, so that no two
+    count on the same free memory."""
 
-    def __init__(self, device_thread: DeviceThread) -> None:
+    def __init__(self, settings: Settings, device_thread: DeviceThread) -> None:
+        self._settings = settings
         self._device_thread = device_thread
         self._slots: dict[ModelEntry, Slot] = {}
-        self._load_lock = asyncio.Lock()
+        self._holds: dict[Path, Hold] = {}
+        # Whoever waits for room has it first: others come after.
+        self._room_lock = asyncio.Lock()
+        self._change = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._unloading: set[asyncio.Task[None]] = set()
+        # For files and tokenizers of models on their way.
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="loading")
         self._is_closed = False
 
     @property
     def slots(self) -> tuple[Slot, ...]:
         return tuple(self._slots.values())
 
+    def hold(self, entry: ModelEntry, hold: Hold) -> None:
+        """The owner wants this folder's model to stay."""
+        self._holds[entry.path] = hold
+        if entry in self._slots:
+            self._slots[entry].hold = hold
+            self._tell_change()
+
     @asynccontextmanager
-    async def lend(self, entry: ModelEntry, load: Load[H]) -> AsyncIterator[H]:
+    async def lend(
+        self, entry: ModelEntry, load: Load[H], *, keep_alive_s: float | None = None
+    ) -> AsyncIterator[H]:
         """Loads the model if need be, always by the same ``load``; it stays in memory at least as
-        long as it is lent."""
-        if self._is_closed:
-            raise Unavailable("The server is shutting down.")
-        slot = self._slots.get(entry)
-        if slot is None:
-            slot = Slot(entry, asyncio.create_task(self._load(entry, load)))
-            self._slots[entry] = slot
-            slot.loading.add_done_callback(lambda task: self._forget_failed(entry, task))
-        slot.num_users += 1
-        slot.used_at_s = time.monotonic()
+        long as it is lent, and for ``keep_alive_s`` after that; None: as long as was said last."""
+        slot = await self._taken(entry, load)
         try:
-            yield cast(H, await self._loaded(slot))
+            await self._loaded(slot)
+            if keep_alive_s is not None:
+                slot.keep_alive_s = keep_alive_s
+            yield cast(H, slot.handle)
         finally:
             slot.num_users -= 1
-            slot.used_at_s = time.monotonic()
+            slot.used_at_s = _now_s()
+            self._tell_change()
 
-    async def _loaded(self, slot: Slot) -> Handle:
+    async def _taken(self, entry: ModelEntry, load: Load[Handle]) -> Slot:
+        """The model's slot with one user more: between looking it up and taking it nothing waits,
+        so that nobody can unload it there."""
+        while True:
+            if self._is_closed:
+                raise Unavailable("The server is shutting down.")
+            slot = self._slots.get(entry)
+            if slot is None or not slot.is_leaving:
+                break
+            await self._change.wait()
+        if slot is None:
+            hold = self._holds.get(entry.path, "none")
+            slot = Slot(entry, self._settings.keep_alive_s, _now_s(), hold)
+            self._slots[entry] = slot
+            slot.loading = asyncio.create_task(self._load(slot, load))
+        slot.num_users += 1
+        return slot
+
+    async def _loaded(self, slot: Slot) -> None:
+        assert slot.loading is not None
         try:
             # A caller that leaves must not end the load that others wait for.
-            return await asyncio.shield(slot.loading)
+            await asyncio.shield(slot.loading)
         except asyncio.CancelledError:
             if not slot.loading.cancelled():
                 raise
@@ -97,87 +121,215 @@ class ModelPool:
 
     async def close(self) -> None:
         self._is_closed = True
-        for slot in self.slots:
-            slot.loading.cancel()
-        await asyncio.gather(*(slot.loading for slot in self.slots), return_exceptions=True)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        loads = [slot.loading for slot in self.slots if slot.loading is not None]
+        for task in loads:
+            task.cancel()
+        await asyncio.gather(*loads, *self._unloading, return_exceptions=True)
         self._slots.clear()
+        self._tell_change()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _forget_failed(self, entry: ModelEntry, task: asyncio.Task[Handle]) -> None:
-        """The next request tries again: the folder may have been mended meanwhile."""
-        if task.cancelled() or task.exception() is not None:
-            self._slots.pop(entry, None)
+    # -- loading -----------------------------------------------------------------------------
 
-    async def _load(self, entry: ModelEntry, load: Load[Handle]) -> Handle:
-        async with self._load_lock:
-            started_s = time.monotonic()
-            await self._unload_older(entry)
-            await self._make_room(entry)
-            try:
-                handle = await self._device_thread.call(lambda: self._load_on_device(entry, load))
-            except MaxiError as error:
-                # Half a model may be in memory.
-                await self._device_thread.call(self._device_thread.free_memory)
-                if not isinstance(error, EngineFailed):
-                    raise
-                reason = textwrap.shorten(error.message, _LONGEST_REASON)
-                raise EngineFailed(f"{entry.id} could not be loaded: {reason}") from None
-            logger.info("loaded %s in %.1f s", entry.id, time.monotonic() - started_s)
-            return handle
+    async def _load(self, slot: Slot, load: Load[Handle]) -> None:
+        started_s = time.monotonic()
+        try:
+            slot.handle = await self._loaded_by(slot, load)
+        except BaseException:
+            # The next request tries again: the folder may have been mended meanwhile.
+            self._slots.pop(slot.entry, None)
+            raise
+        finally:
+            slot.used_at_s = _now_s()
+            self._tell_change()
+        logger.info("loaded %s in %.1f s", slot.entry.id, time.monotonic() - started_s)
 
-    def _load_on_device(self, entry: ModelEntry, load: Load[Handle]) -> Handle:
-        handle = load(entry, self._device_thread)
-        self._device_thread.add(handle.work)
-        return handle
+    async def _loaded_by(self, slot: Slot, load: Load[Handle]) -> Handle:
+        entry, settings = slot.entry, self._settings
+        self._retire_older(entry)
+        need = await asyncio.to_thread(
+            need_of, entry, kv_bits=settings.kv_bits, max_kv_size=settings.max_kv_size
+        )
+        async with self._room_lock:
+            work = await self._begun(entry, load, need)
+        slot.has_room = True
+        try:
+            return await asyncio.wrap_future(work.handle)
+        except asyncio.CancelledError:
+            self._device_thread.post(partial(self._device_thread.abandon_load, work))
+            raise
+        except EngineFailed as error:
+            is_there = await asyncio.to_thread(os.path.isdir, entry.path)
+            reason = textwrap.shorten(error.message, _LONGEST_REASON)
+            if not is_there:
+                reason = f"its folder {entry.path} was moved or deleted meanwhile"
+            raise EngineFailed(f"{entry.id} could not be loaded: {reason}") from None
+
+    async def _begun(
+        self, entry: ModelEntry, load: Load[Handle], need: MemoryNeed
+    ) -> LoadingWork[Any]:
+        """The load, once there was room for it. Raises DoesNotFit or Unavailable where there will
+        be none."""
+        self._check_ever_fits(entry, need)
+        since_s = time.monotonic()
+        try:
+            while True:
+                work = self._work(entry, load, need)
+                begin = partial(self._device_thread.begin_load, work)
+                room = await self._device_thread.call(begin)
+                if room is None:
+                    return work
+                idle = first_to_go(self._slots.values())
+                if idle is not None:
+                    await self._unload(idle)
+                    continue
+                waited_s = time.monotonic() - since_s
+                self._check_hope(entry, need, room, waited_s=waited_s)
+                if waited_s > _PATIENCE_S:
+                    self._ask_to_leave(need.num_bytes - room.left_bytes)
+                await self._wait_for_change(_LOOK_AGAIN_S)
+        finally:
+            for slot in self._slots.values():
+                slot.is_leaving = False
+            self._tell_change()
+
+    def _work(self, entry: ModelEntry, load: Load[Handle], need: MemoryNeed) -> LoadingWork[Handle]:
+        loading = Loading(
+            entry,
+            threads=self._threads,
+            reserved_bytes=need.num_bytes,
+            free=self._device_thread.free_prefixes,
+        )
+        steps = load(loading, self._device_thread)
+        return LoadingWork(loading, steps, wake=self._device_thread.post)
+
+    def _ask_to_leave(self, missing_bytes: int) -> None:
+        for slot in in_use(self._slots.values()):
+            if missing_bytes <= 0:
+                return
+            slot.is_leaving = True
+            missing_bytes -= slot.entry.weight_bytes
+
+    def _check_ever_fits(self, entry: ModelEntry, need: MemoryNeed) -> None:
+        limit_bytes = self._device_thread.limit_bytes
+        if need.num_bytes > limit_bytes:
+            raise DoesNotFit(
+                f"{entry.id} needs {need}, but models may take {gigabytes(limit_bytes)} on this "
+                "machine. Use a smaller or a more strongly quantised model, or raise memory_share.",
+                param="model",
+            )
+
+    def _check_hope(
+        self, entry: ModelEntry, need: MemoryNeed, room: MemoryRoom, *, waited_s: float
+    ) -> None:
+        """Whether waiting for others' requests can help: not where pinned models, or other
+        programs, have what is missing."""
+        others = [slot for slot in self._slots.values() if slot.entry != entry]
+        busy = in_use(others)
+        is_loading = any(slot.has_room and not slot.is_ready for slot in others)
+        pinned_bytes = sum(slot.entry.weight_bytes for slot in others if slot.hold == "pinned")
+        coming_bytes = sum(slot.entry.weight_bytes for slot in busy)
+        coming_bytes += sum(f.kv_cache_bytes for f in self._device_thread.reading.models.values())
+        has_hope = (
+            need.num_bytes <= self._device_thread.limit_bytes - pinned_bytes
+            and need.num_bytes <= room.host_bytes + coming_bytes
+        )
+        if (is_loading or (busy and has_hope)) and waited_s < _LONGEST_WAIT_S:
+            return
+        raise Unavailable(
+            f"{entry.id} needs {need}, and {gigabytes(room.left_bytes)} are free now, {room.bound}."
+            + _what_would_help(others)
+        )
 
     # -- making room -------------------------------------------------------------------------
 
-    async def _make_room(self, entry: ModelEntry) -> None:
-        needed_bytes = int(entry.weight_bytes * _LOAD_MARGIN)
-        limit_bytes = self._device_thread.limit_bytes
-        if needed_bytes > limit_bytes:
-            raise DoesNotFit(
-                f"{entry.id} needs {_gigabytes(needed_bytes)}, but models may take "
-                f"{_gigabytes(limit_bytes)} on this machine. Use a smaller or a more strongly "
-                "quantised model.",
-                param="model",
-            )
-        while True:
-            left_bytes = await self._device_thread.call(self._device_thread.memory_left_bytes)
-            if needed_bytes > left_bytes:
-                free = partial(self._device_thread.free_prefixes, needed_bytes - left_bytes)
-                await self._device_thread.call(free)
-                left_bytes = await self._device_thread.call(self._device_thread.memory_left_bytes)
-            if needed_bytes <= left_bytes:
+    async def make_room(self, num_bytes: int) -> None:
+        """Has stored prefixes and idle models make way for a prompt, as far as they can. A look at
+        figures that are a moment old is enough where there is plenty."""
+        while num_bytes > self._device_thread.reading.left_bytes:
+            make = partial(self._device_thread.make_room, num_bytes)
+            room = await self._device_thread.call(make)
+            idle = first_to_go(self._slots.values())
+            if num_bytes <= room.left_bytes or idle is None:
                 return
-            idle = self._idle_longest()
-            if idle is None:
-                raise Unavailable(
-                    f"{entry.id} needs {_gigabytes(needed_bytes)}, and {_gigabytes(left_bytes)} "
-                    "are free now. Try again when the running answers are done, or close other "
-                    "programs."
-                )
             await self._unload(idle)
 
-    def _idle_longest(self) -> ModelEntry | None:
-        idle = [s for s in self._slots.values() if s.is_ready and not s.num_users]
-        return min(idle, key=lambda slot: slot.used_at_s).entry if idle else None
+    def _retire_older(self, entry: ModelEntry) -> None:
+        """What was loaded from this folder before its files changed goes when it is idle."""
+        for slot in self.slots:
+            if slot.entry.path == entry.path and slot.entry != entry:
+                slot.hold, slot.keep_alive_s = "none", 0.0
+        self._tell_change()
 
-    async def _unload_older(self, entry: ModelEntry) -> None:
-        """What was loaded from this folder before its files changed."""
-        for other in [slot.entry for slot in self._slots.values() if slot.is_ready]:
-            slot = self._slots[other]
-            if other.path == entry.path and other != entry and not slot.num_users:
-                await self._unload(other)
+    async def unload(self, entry: ModelEntry) -> None:
+        """By request: once nobody uses it. Raises InvalidRequest for one that is pinned."""
+        slot = self._slots.get(entry)
+        if slot is None:
+            return
+        if slot.hold == "pinned":
+            raise InvalidRequest(
+                f"{entry.id} is pinned (--pin) and stays in memory. Start the server without that "
+                "to be able to unload it.",
+                param="keep_alive",
+            )
+        if slot.is_idle:
+            await self._unload(slot)
+        else:
+            slot.keep_alive_s = 0.0
 
-    async def _unload(self, entry: ModelEntry) -> None:
-        # Out of the table first: a request that comes now loads the model anew.
-        work = self._slots.pop(entry).loading.result().work
-        logger.info("unloading %s", entry.id)
-        await self._device_thread.call(partial(self._device_thread.remove, work))
-        # The last reference but MLX's own; then its buffers can go back to the system.
-        del work
-        await self._device_thread.call(self._device_thread.free_memory)
+    def _unload(self, slot: Slot) -> asyncio.Task[None]:
+        """Takes an idle model out of the table at once: a request that comes now loads it anew."""
+        assert not slot.num_users, "a model in use stays"
+        assert slot.handle is not None
+        del self._slots[slot.entry]
+        # The last reference but MLX's own.
+        box = [slot.handle.work]
+        slot.handle = None
+        logger.info("unloading %s", slot.entry.id)
+        task = asyncio.create_task(self._unload_on_device(box))
+        self._unloading.add(task)
+        task.add_done_callback(self._unloading.discard)
+        return task
+
+    async def _unload_on_device(self, box: list[DeviceWork]) -> None:
+        await self._device_thread.call(partial(self._device_thread.unload, box))
+        self._tell_change()
+
+    # -- time --------------------------------------------------------------------------------
+
+    async def _wait_for_change(self, timeout_s: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._change.wait(), timeout_s)
+
+    def _tell_change(self) -> None:
+        """Something may have become idle or free: whoever waits looks again, and the alarm is set
+        to the model that goes next by itself."""
+        changed, self._change = self._change, asyncio.Event()
+        changed.set()
+        if self._is_closed:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        times = [slot.expires_at_s for slot in self.slots if slot.expires_at_s is not None]
+        loop = asyncio.get_running_loop()
+        self._alarm = loop.call_at(min(times), self._unload_expired) if times else None
+
+    def _unload_expired(self) -> None:
+        now_s = _now_s()
+        for slot in self.slots:
+            if slot.expires_at_s is not None and slot.expires_at_s <= now_s:
+                self._unload(slot)
+        self._tell_change()
 
 
-def _gigabytes(num_bytes: int) -> str:
-    return f"{max(num_bytes, 0) / 2**30:.1f} GiB"
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _what_would_help(others: Iterable[Slot]) -> str:
+    pinned = [slot.entry.id for slot in others if slot.hold == "pinned"]
+    if pinned:
+        return f" Pinned models take the rest ({', '.join(pinned)}): start the server without one."
+    return " Try again when the running answers are done, or close other programs."

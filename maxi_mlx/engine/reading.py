@@ -77,6 +77,12 @@ class Reading:
             self._prefixes.keep_read(job)  # a client that left may ask again
             job.cache = []  # at once, whoever may still hold on to the job
 
+    def drop(self, mailbox: Mailbox) -> None:
+        """The same, where there is no memory to keep anything."""
+        for job in [job for job in self.jobs if job.mailbox is mailbox]:
+            self.remove(job)
+            job.cache = []
+
     def clear(self) -> list[PromptJob]:
         jobs, self.jobs = self.jobs, []
         self._siblings = Siblings()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from maxi_mlx.engine.mailbox import Mailbox
+from maxi_mlx.engine.mailbox import Mailbox, TokenEnd
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.guide import Guide
@@ -59,7 +60,8 @@ class Row:
     """One answer. Lives on the device thread; the loop only sets ``cancelled``.
 
     ``token_ids`` are the prompt and what was generated so far. ``is_suspect`` once it was in a
-    batch that failed: it then runs by itself, which shows whose fault it was.
+    batch that failed: it then runs by itself, which shows whose fault it was. ``had_memory_freed``
+    once there was no memory for it and stored prefixes made way: the next time it ends.
     """
 
     mailbox: Mailbox
@@ -76,6 +78,8 @@ class Row:
     uses_cache: bool = True  # the prefix cache
     cancelled: bool = False
     is_suspect: bool = False
+    had_memory_freed: bool = False
+    arrived_s: float = field(default_factory=time.monotonic)
 
     @property
     def num_generated(self) -> int:
@@ -84,6 +88,16 @@ class Row:
     @property
     def num_tokens_left(self) -> int:
         return self.max_tokens - self.num_generated
+
+    def end_by(self, token_id: int) -> TokenEnd | None:
+        """Why the answer ends with this token, its latest; None: it goes on."""
+        if token_id in self.end_ids:
+            return "length" if self.guide is not None and self.guide.was_cut else "end_token"
+        if self.guide is not None and self.guide.is_complete:
+            return "complete"
+        if self.num_tokens_left > 0:
+            return None
+        return "complete" if self.guide is not None and self.guide.is_whole else "length"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -20,19 +20,19 @@ from maxi_mlx.core.errors import EngineFailed, MaxiError
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import SchedulerSettings
 from maxi_mlx.engine.batch import DecodeBatch, Newcomer, StepToken
+from maxi_mlx.engine.company import fitting, may_unite
 from maxi_mlx.engine.device_work import WorkFigures
 from maxi_mlx.engine.fair_queue import FairQueue
 from maxi_mlx.engine.language_model import LanguageModel
-from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, PrefillNews, TokenEnd, TokenNews
+from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, PrefillNews, TokenNews
 from maxi_mlx.engine.prefill import copy_cache
 from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.reading import Reading
 from maxi_mlx.engine.row import PromptJob, Row, resume
+from maxi_mlx.engine.row_memory import RowMemory
 
 logger = logging.getLogger(__name__)
 
-# What a row is expected to grow by before anyone looks again, in tokens.
-_GROWTH_TOKENS = 256
 _STEPS_PER_CHECK = 64
 # Freed buffers go back to the system after so many steps.
 _STEPS_PER_CLEAR = 512
@@ -48,11 +48,14 @@ class Scheduler:
         *,
         memory_left_bytes: Callable[[], int],
         prefixes: Prefixes,
+        may_overrun: Callable[[ModelEntry], bool] = lambda _: True,
     ) -> None:
+        """``may_overrun``: nobody else's end would give memory back."""
         self.model = model
         self.prefixes = prefixes
         self._settings = settings
-        self._memory_left_bytes = memory_left_bytes
+        self._memory = RowMemory(model, prefixes, memory_left_bytes)
+        self._may_overrun = may_overrun
         self._waiting = FairQueue()
         self.reading = Reading(model, settings, prefixes)
         self._batches: list[DecodeBatch] = []
@@ -90,6 +93,13 @@ class Scheduler:
     @property
     def kv_cache_bytes(self) -> int:
         return self.reading.cache_bytes + sum(batch.cache_bytes for batch in self._batches)
+
+    @property
+    def promised_bytes(self) -> int:
+        """What its rows may still grow by."""
+        if not self.num_running:
+            self._memory.needed_bytes = 0
+        return max(self._memory.needed_bytes - self.kv_cache_bytes, 0)
 
     def figures(self) -> WorkFigures:
         return WorkFigures(
@@ -133,6 +143,18 @@ class Scheduler:
         self._batches.clear()
         self._fail(rows, make_error, outbox)
 
+    @property
+    def newest_s(self) -> float | None:
+        return max((row.arrived_s for row in self._rows()), default=None)
+
+    def fail_newest(self, make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
+        newest = max(self._rows(), key=lambda row: row.arrived_s)
+        self._waiting.drop(newest.mailbox)
+        self.reading.drop(newest.mailbox)
+        rows = {row for row in self._rows() if row.mailbox is newest.mailbox}
+        self._stop_rows(rows, outbox)
+        self._fail([newest], make_error, outbox)
+
     # -- admission ---------------------------------------------------------------------------
 
     def prepare(self, outbox: Outbox) -> None:
@@ -158,33 +180,20 @@ class Scheduler:
     def _has_room(self, job: PromptJob) -> bool:
         num_running = self.num_running
         if not num_running:
-            self._fits(newcomers=job.rows)  # what is stored makes way
-            return True  # it was found to fit when it came; others' rows will end
+            # It was found to fit when it came, so that it goes once it has the device to itself.
+            return self._fits(newcomers=job.rows) or self._may_overrun(self.entry)
         num_rows = num_running + self.prefixes.num_restoring + len(job.rows)
         if num_rows > self._settings.max_running_rows:
             return False
         return self._fits(newcomers=job.rows)
 
     def _fits(self, *, newcomers: list[Row]) -> bool:
-        """Whether all rows may grow for a while yet; stored prefixes make way for them."""
+        return self._memory.fits(self._rows(), newcomers, held_bytes=self.kv_cache_bytes)
+
+    def _rows(self) -> list[Row]:
+        """Those that hold memory."""
         rows = [row for batch in self._batches for row in batch.rows]
-        rows += [row for job in self.reading.jobs for row in job.rows]
-        lengths = [
-            len(row.token_ids) + min(row.num_tokens_left, _GROWTH_TOKENS)
-            for row in (*rows, *newcomers)
-        ]
-        needed_bytes = self.model.kv_cost.batches_bytes(
-            lengths, most_padding_bytes=self.model.entry.weight_bytes
-        )
-        left_bytes = self._memory_left_bytes() + self.kv_cache_bytes
-        missing_bytes = needed_bytes - left_bytes
-        if missing_bytes <= 0:
-            return True
-        # For a newcomer that would not fit all the same, nothing is given up: it waits for rows.
-        if rows and newcomers and missing_bytes > self.prefixes.num_stored_bytes:
-            return False
-        self.prefixes.free(missing_bytes)
-        return needed_bytes <= self._memory_left_bytes() + self.kv_cache_bytes
+        return rows + [row for job in self.reading.jobs for row in job.rows]
 
     # -- reading prompts ---------------------------------------------------------------------
 
@@ -208,6 +217,9 @@ class Scheduler:
                 self.reading.remove(job)
                 job.cache = []  # the rows have their own; whoever holds the job, holds nothing
         for job, fault in end.failed:
+            if self._memory.spares(job.rows, fault):
+                self._waiting.put_back(job)
+                continue
             logger.error("%s: reading its prompt failed", job.rows[0].request_id, exc_info=fault)
             message = f"The model failed on this prompt: {fault}"
             self._fail(job.rows, partial(EngineFailed, message), outbox)
@@ -225,32 +237,19 @@ class Scheduler:
         together.sort(key=lambda newcomer: len(newcomer.row.token_ids))
         shared = [batch for batch in self._batches if self._is_shared(batch)]
         for batch in shared:
-            fitting = self._fitting(together, beside=batch.rows)
-            if fitting:
-                batch.join(fitting, vocabulary_size=self.model.vocabulary_size)
-            together = [newcomer for newcomer in together if newcomer not in fitting]
+            joining = fitting(together, beside=batch.rows, model=self.model)
+            if joining:
+                batch.join(joining, vocabulary_size=self.model.vocabulary_size)
+            together = [newcomer for newcomer in together if newcomer not in joining]
         while together:
-            fitting = self._fitting(together, beside=())
-            self._start_batch(fitting)
-            together = [newcomer for newcomer in together if newcomer not in fitting]
+            joining = fitting(together, beside=(), model=self.model)
+            self._start_batch(joining)
+            together = [newcomer for newcomer in together if newcomer not in joining]
 
     def _stop_rows(self, rows: set[Row], outbox: Outbox) -> None:
-        """Takes those out that started before others of them failed."""
+        """Takes them out, and keeps nothing of theirs."""
         for batch in list(self._batches):
             self._leave(batch, rows.intersection(batch.rows), outbox, keeps=False)
-
-    def _fitting(self, newcomers: Sequence[Newcomer], *, beside: Sequence[Row]) -> list[Newcomer]:
-        """Those of them that may share a batch with these rows. A batch is as long as its longest
-        row: once its padding outweighs the model's weights, two batches read less memory a step,
-        though each of them reads the weights."""
-        lengths = [len(row.token_ids) for row in beside]
-        fitting = []
-        for newcomer in newcomers:
-            more = [*lengths, len(newcomer.row.token_ids)]
-            if self.model.kv_cost.padding_bytes(more) <= self.model.entry.weight_bytes:
-                fitting.append(newcomer)
-                lengths = more
-        return fitting
 
     def _start_batch(self, newcomers: list[Newcomer]) -> None:
         batch = DecodeBatch(self.model.model)
@@ -297,8 +296,7 @@ class Scheduler:
         """Joins two batches that were kept apart by their rows' lengths, once they would fit."""
         shared = [batch for batch in self._batches if self._is_shared(batch)]
         for first, second in itertools.combinations(shared, 2):
-            lengths = [len(row.token_ids) for row in (*first.rows, *second.rows)]
-            if self.model.kv_cost.padding_bytes(lengths) > self.model.entry.weight_bytes:
+            if not may_unite(first, second, self.model):
                 continue
             self._advance((first, second), DecodeBatch.settle, outbox)
             if first in self._batches and second in self._batches:
@@ -347,13 +345,7 @@ class Scheduler:
         if token.fault is not None:
             raise token.fault
         row.token_ids.append(token.token_id)
-        end: TokenEnd | None = None
-        if token.token_id in row.end_ids:
-            end = "end_token"
-        elif row.guide is not None and row.guide.is_complete:
-            end = "complete"
-        elif row.num_tokens_left <= 0:
-            end = "complete" if row.guide is not None and row.guide.is_whole else "length"
+        end = row.end_by(token.token_id)
         outbox.append((row.mailbox, TokenNews(row.choice, token.token_id, end, token.scores)))
         return end is not None
 
@@ -381,6 +373,10 @@ class Scheduler:
         self.fault = f"{type(error).__name__}: {error}"
         self._batches.remove(batch)
         rows = [row for row in batch.rows if not row.cancelled]
+        if self._memory.spares(rows, error):
+            for row in reversed(rows):
+                self._waiting.put_back(resume(row))
+            return
         if len(batch) == 1:
             message = f"The model failed while answering: {error}"
             self._fail(rows, lambda: EngineFailed(message), outbox)

@@ -24,7 +24,8 @@ class MemoryStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
     """A model that is loaded, or being loaded. ``prefill_tokens`` were computed since then;
-    ``prefixes`` are stored of its prompts, those on disk being ``disk_files``."""
+    ``prefixes`` are stored of its prompts, those on disk being ``disk_files``. Unused from now on,
+    it would go in ``expires_in_s``; None: never by itself."""
 
     id: str
     state: Literal["loading", "ready"]
@@ -36,6 +37,8 @@ class LoadedModel:
     prefixes: CacheStats
     disk_files: int
     disk_bytes: int
+    expires_in_s: float | None
+    is_pinned: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,7 @@ def alone(model: LanguageModel, prompt: list[int], count: int) -> list[int]:
     return [int(token) for token, _ in step]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_joining_and_leaving_rows_equal_each_row_alone(family: str, load_tiny: LoadTiny) -> None:
     model = load_tiny(family)

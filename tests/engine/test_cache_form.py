@@ -103,6 +103,7 @@ def test_what_cannot_be_had_is_refused(
         load(tiny_model(family), **form)
 
 
+@pytest.mark.slow
 async def test_a_request_for_a_model_that_cannot_have_it_is_told(tiny_model: TinyModel) -> None:
     folders = [tiny_model("mamba2"), tiny_model("llama")]
     async with make_engine(folders, Settings(max_kv_size=64)) as engine:

@@ -58,6 +58,7 @@ async def test_a_tokenizer_that_panics_in_native_code_ends_its_own_request(
         assert engine.status().state == "ready"
 
 
+@pytest.mark.slow
 async def test_a_load_that_fails_late_leaves_nothing_in_memory(
     copy_of: Callable[[str], Path],
 ) -> None:

@@ -285,6 +285,7 @@ def test_a_prompt_that_comes_before_the_disk_has_said_what_it_has_waits(
     assert desk.scheduler.num_waiting == 0
 
 
+@pytest.mark.slow
 async def test_what_is_stored_keeps_to_the_limit_of_the_memory(tiny_model: TinyModel) -> None:
     # Without a disk: until it has listed its files, nothing is kept.
     settings = Settings(cache_disk_bytes=0)

@@ -29,6 +29,7 @@ def cached_tokens(desk: Desk, row: Row) -> int:
     return news[0].processed_tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [*FAMILIES, "llama4"])
 def test_ten_turns_read_each_turn_once_and_answer_as_without(
     family: str, load_tiny: LoadTiny

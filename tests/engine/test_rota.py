@@ -72,6 +72,7 @@ def submit(scheduler: Scheduler, prompt: list[int], max_tokens: int) -> Row:
     return row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
 def test_running_answers_keep_their_share_while_a_prompt_is_read(
     share: float, load_tiny: LoadTiny
@@ -131,6 +132,7 @@ def test_prompts_of_two_models_are_read_in_turn(load_tiny: LoadTiny) -> None:
     assert [len(model.model.slices) for model in models] == [3, 3]
 
 
+@pytest.mark.slow
 def test_slices_of_a_slow_model_do_not_shrink_to_nothing(load_tiny: LoadTiny) -> None:
     """A pass of 60 ms however few its tokens are, and 50 ms allowed: ever smaller slices would take
     as long each, and there would be ever more of them."""

@@ -50,6 +50,7 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(load_tiny: LoadTiny) -> Non
     assert ends == [short.mailbox, long.mailbox]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_short_prompts_share_a_slice_and_equal_each_alone(family: str, load_tiny: LoadTiny) -> None:
     """Lengths around the window of 16, and prompts of one token, whose caches are empty."""
@@ -178,6 +179,7 @@ def test_what_running_rows_hold_counts_as_theirs(load_tiny: LoadTiny) -> None:
     assert [len(desk.tokens(row)) for row in (first, second)] == [20, 20]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family",
     ["llama", *(pytest.param(f, marks=pytest.mark.slow) for f in ("gemma3", "lfm2", "mamba2"))],
@@ -228,6 +230,7 @@ def test_long_and_short_rows_decode_apart_where_padding_would_outweigh_the_weigh
         assert desk.tokens(row) == alone(model, prompt, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rows_kept_apart_by_length_join_once_the_padding_is_worth_it(
     family: str, load_tiny: LoadTiny

@@ -116,7 +116,7 @@ def test_whatever_escapes_ends_the_models_requests_and_the_next_is_served(
     desk.step(5)
     (waiting,) = desk.submit(prompt_of(5, 2), max_tokens=50)
     with monkeypatch.context() as patch:
-        patch.setattr(desk.scheduler, "_memory_left_bytes", panics)
+        patch.setattr(desk.scheduler._memory, "left_bytes", panics)
         desk.step()
     for row in (running, waiting):
         assert isinstance(desk.of(row)[-1], FaultNews)
