@@ -22,7 +22,7 @@ PYTHON := $(shell for name in $(NEWEST_FIRST); do \
 
 comma := ,
 DEV_EXTRAS := $(if $(EXTRA),$(EXTRA)$(comma))dev
-BENCH_EXTRAS := $(if $(EXTRA),$(EXTRA)$(comma))bench
+BENCH_EXTRAS := $(if $(EXTRA),$(EXTRA)$(comma))audio-parts,bench
 
 # A stamp is as old as the install it stands for, and is named for its library.
 INSTALLED := $(VENV)/installed-$(or $(EXTRA),mac)
@@ -65,7 +65,7 @@ $(PIP) install --no-deps 'mlx-embeddings>=0.1.0' 'mlx-vlm>=0.7'
 $(PIP) install Pillow requests
 endef
 
-# mlx-whisper without torch, which it names and never imports; dev has what it does import.
+# mlx-whisper without torch, which it names and never imports; audio-parts has what it does import.
 define install-light-audio
 $(PIP) install --no-deps 'mlx-whisper>=0.4.3,<0.5'
 endef
@@ -91,4 +91,6 @@ $(INSTALLED_DEV): pyproject.toml | $(BIN)/python
 $(INSTALLED_BENCH): pyproject.toml | $(BIN)/python
 	$(remove-other-library)
 	$(PIP) install -e '.[$(BENCH_EXTRAS)]'
+	$(install-light-embeddings)
+	$(install-light-audio)
 	@touch $(INSTALLED) $@

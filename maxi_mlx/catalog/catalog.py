@@ -76,6 +76,8 @@ class Catalog:
                 return entry
             inventory = self._scan()
         place = inventory.index.find(name)
+        if place is None:  # only now: what has come since the last scan may be meant as well
+            place = inventory.index.find_tagged(name)
         if place is None:
             raise _not_found(name, inventory)
         return inventory.entries[place]

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from maxi_mlx.catalog.tags import may_mean
+
 MAX_NAME_LENGTH = 200
 _NUM_NEAREST = 3
 _NEAR_ENOUGH = 0.5
@@ -84,6 +86,7 @@ class NameIndex:
 
     def __init__(self, ids: Sequence[str], namings: Sequence[Naming]) -> None:
         self._ids = ids
+        self._namings = namings
         self._servable_ids = [
             id for id, naming in zip(ids, namings, strict=True) if naming.is_servable
         ]
@@ -111,6 +114,21 @@ class NameIndex:
             if place is not None:
                 return place
         return None
+
+    def find_tagged(self, name: str) -> int | None:
+        """The one model that ``name`` can mean as a name of Ollama's library, such as
+        ``qwen3:4b``; None where it could be several."""
+        if "/" in name or len(name) > MAX_NAME_LENGTH:
+            return None
+        wanted = unicodedata.normalize("NFC", name.strip())
+        places = [
+            place
+            for place in _by_preference(self._namings)
+            if self._namings[place].is_servable and may_mean(wanted, self._namings[place].name)
+        ]
+        # Copies of one model have one name: the first is meant.
+        names = {_fold(self._namings[place].full_name) for place in places}
+        return places[0] if len(names) == 1 else None
 
     def nearest(self, name: str) -> list[str]:
         """Up to three ids that a client may have meant, best first; some even where none is near,

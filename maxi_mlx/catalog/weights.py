@@ -50,6 +50,11 @@ class Weights:
 
 def read_header(path: Path) -> dict[str, int]:
     """Bytes by tensor name. Raises BrokenFile where the file is cut short or something else."""
+    return {name: end - begin for name, (begin, end) in read_places(path).items()}
+
+
+def read_places(path: Path) -> dict[str, tuple[int, int]]:
+    """Where each tensor begins and ends in the file, in bytes. Raises BrokenFile likewise."""
     with open_regular(path) as (file, num_bytes):
         start = file.read(len(_LFS_POINTER))
         if start == _LFS_POINTER:
@@ -59,28 +64,28 @@ def read_header(path: Path) -> dict[str, int]:
             raise BrokenFile("is not a safetensors file, or is cut short in its header")
         file.seek(8)
         header = file.read(header_bytes)
-    return _tensor_bytes(header, data_bytes=num_bytes - 8 - header_bytes)
+    return _places(header, start=8 + header_bytes, num_bytes=num_bytes)
 
 
-def _tensor_bytes(header: bytes, *, data_bytes: int) -> dict[str, int]:
+def _places(header: bytes, *, start: int, num_bytes: int) -> dict[str, tuple[int, int]]:
     try:
         tensors = _header_decoder.decode(header)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BrokenFile("has a broken header: it is not a safetensors file") from error
-    sizes: dict[str, int] = {}
+    places: dict[str, tuple[int, int]] = {}
     for name, tensor in tensors.items():
         if tensor is None or tensor.data_offsets is None:
             continue
         begin, end = tensor.data_offsets
         if not 0 <= begin <= end:
             raise BrokenFile(f"has a broken header: tensor {name[:100]!r} has no valid place")
-        if end > data_bytes:
-            missing = f"{end - data_bytes:,} bytes are missing"
+        if start + end > num_bytes:
+            missing = f"{start + end - num_bytes:,} bytes are missing"
             raise BrokenFile(f"is cut short: {missing} at its end")
-        sizes[name] = end - begin
-    if not sizes:
+        places[name] = start + begin, start + end
+    if not places:
         raise BrokenFile("holds no tensors")
-    return sizes
+    return places
 
 
 def read_weights(folder: Path, names: Collection[str]) -> Weights:

@@ -13,12 +13,13 @@ from maxi_mlx.engine.engine import Engine
 from maxi_mlx.server import keys
 from maxi_mlx.server.access_log import recording
 from maxi_mlx.server.auth import authentication
+from maxi_mlx.server.description import Description
 from maxi_mlx.server.errors import error_rendering
 from maxi_mlx.server.guard import add_headers, guard
 from maxi_mlx.server.origins import OriginPolicy
 from maxi_mlx.server.response_runs import ResponseRuns
 from maxi_mlx.server.response_store import ResponseStore
-from maxi_mlx.server.routes import ROUTES
+from maxi_mlx.server.routes import DOCUMENTED, ROUTES
 from maxi_mlx.server.running import RunningRequests
 from maxi_mlx.server.stream import DEFAULT_KEEP_ALIVE_S
 
@@ -38,6 +39,7 @@ def create_app(settings: Settings, engine: Engine, catalog: Catalog) -> web.Appl
     app[keys.RUNNING] = RunningRequests()
     app[keys.RESPONSE_STORE] = ResponseStore(settings)
     app[keys.RESPONSE_RUNS] = ResponseRuns()
+    app[keys.DESCRIPTION] = Description(DOCUMENTED, has_keys=bool(settings.api_keys))
     app[keys.STARTED_AT] = time.monotonic()
     app[keys.KEEP_ALIVE_S] = DEFAULT_KEEP_ALIVE_S
     app.add_routes(ROUTES)

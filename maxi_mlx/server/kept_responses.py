@@ -11,19 +11,56 @@ from maxi_mlx.api.responses import RawItem
 from maxi_mlx.core.errors import InvalidRequest, NotFound
 from maxi_mlx.server.keys import RECORD, RESPONSE_RUNS, RESPONSE_STORE
 from maxi_mlx.server.response_file import KeptResponse
+from maxi_mlx.server.response_log import EventLog
+from maxi_mlx.server.response_stream import send_log
 
 _TRUE = ("true", "1")
 
 
-async def get_response(request: web.Request) -> web.Response:
+async def get_response(request: web.Request) -> web.StreamResponse:
     id = _id(request)
     if request.query.get("stream", "").lower() in _TRUE:
-        raise InvalidRequest(
-            "'stream' is not served for a response that is kept: fetch it whole.", param="stream"
-        )
+        return await _stream(request, id)
     if (run := request.app[RESPONSE_RUNS].get(id)) is not None:
         return _json(run.response.body())
     return _json(responses.object_body((await _kept(request, id)).body))
+
+
+async def _stream(request: web.Request, id: str) -> web.StreamResponse:
+    """The events as they were sent, and those to come; where only the response is left of them,
+    others that make the same."""
+    begin = _begin(request.query.get("starting_after"))
+    if (run := request.app[RESPONSE_RUNS].get(id)) is not None:
+        if run.log is None:
+            raise InvalidRequest(
+                f"The response {id!r} is being sent to the one who asked for it. Only one made "
+                "with 'background' can be streamed to others; fetch this one whole.",
+                param="stream",
+            )
+        return await send_log(request, run.log, begin=begin)
+    kept = await _kept(request, id)
+    log = request.app[RESPONSE_RUNS].log(id)
+    if log is None and begin:
+        raise InvalidRequest(
+            f"The events of the response {id!r} are no longer here by their numbers. Leave out "
+            "'starting_after' for its text in one piece, or fetch it whole.",
+            param="starting_after",
+        )
+    if log is None:
+        log = EventLog()
+        log.add(responses.replay_frames(kept.body), is_end=True)
+    return await send_log(request, log, begin=begin)
+
+
+def _begin(starting_after: str | None) -> int:
+    if starting_after is None:
+        return 0
+    if starting_after.isascii() and starting_after.isdigit() and len(starting_after) < 10:
+        return int(starting_after) + 1
+    raise InvalidRequest(
+        f"'starting_after' must be an event's sequence_number, not {starting_after[:40]!r}.",
+        param="starting_after",
+    )
 
 
 async def delete_response(request: web.Request) -> web.Response:
@@ -32,6 +69,7 @@ async def delete_response(request: web.Request) -> web.Response:
         raise InvalidRequest(f"The response {id!r} is still being made; cancel it first.")
     if not await request.app[RESPONSE_STORE].delete(id):
         raise _not_found(request, id)
+    request.app[RESPONSE_RUNS].forget(id)
     return _json(responses.deleted_body(id))
 
 
@@ -43,6 +81,15 @@ async def cancel_response(request: web.Request) -> web.Response:
         return _json(responses.object_body((await _kept(request, id)).body))
     await run.cancel()
     return _json(run.response.body())
+
+
+async def refuse_compact(request: web.Request) -> web.Response:
+    request[RECORD].protocol = "responses"
+    raise InvalidRequest(
+        "Compacting is not served: send the conversation itself, or go on from a response by "
+        "'previous_response_id'. With 'truncation' set to 'auto' its oldest turns are left out "
+        "where it is longer than the context."
+    )
 
 
 async def list_input_items(request: web.Request) -> web.Response:

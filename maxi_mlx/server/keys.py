@@ -9,6 +9,7 @@ from aiohttp import web
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
+from maxi_mlx.server.description import Description
 from maxi_mlx.server.feed import Feed
 from maxi_mlx.server.origins import OriginPolicy
 from maxi_mlx.server.record import RequestRecord
@@ -24,6 +25,7 @@ FEEDS = web.AppKey("feeds", set[Feed[Any]])
 RUNNING = web.AppKey("running", RunningRequests)
 RESPONSE_STORE = web.AppKey("response_store", ResponseStore)
 RESPONSE_RUNS = web.AppKey("response_runs", ResponseRuns)
+DESCRIPTION = web.AppKey("description", Description)
 STARTED_AT = web.AppKey("started_at", float)  # time.monotonic()
 KEEP_ALIVE_S = web.AppKey("keep_alive_s", float)
 

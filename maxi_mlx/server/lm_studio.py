@@ -1,4 +1,4 @@
-"""GET /api/v0/models and /api/v1/models: what LM Studio's clients ask for.
+"""/api/v0/models and /api/v1/models: what LM Studio's clients ask for.
 
 The catalog and the models' templates are files, so they are read on another thread.
 """
@@ -6,6 +6,7 @@ The catalog and the models' templates are files, so they are read on another thr
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -16,6 +17,7 @@ from maxi_mlx.api.lm_studio import ListedModel
 from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.status import EngineStatus
+from maxi_mlx.server.body import read_body
 from maxi_mlx.server.keys import CATALOG, ENGINE
 
 
@@ -34,6 +36,18 @@ async def get_model_v0(request: web.Request) -> web.Response:
         raise ModelNotFound(f"The model {entry.id!r} can't be served: {entry.problem}")
     [model] = await asyncio.to_thread(_listed, [entry], status)
     return _json(lm_studio.model_v0(model))
+
+
+async def load_model(request: web.Request) -> web.Response:
+    begun_s = time.monotonic()
+    id = await request.app[ENGINE].load(lm_studio.parse_load(await read_body(request)))
+    entry = await asyncio.to_thread(request.app[CATALOG].find, id)
+    return _json(lm_studio.loaded_body(entry, took_s=time.monotonic() - begun_s))
+
+
+async def unload_model(request: web.Request) -> web.Response:
+    name = lm_studio.parse_unload(await read_body(request))
+    return _json(lm_studio.unloaded_body(await request.app[ENGINE].unload(name)))
 
 
 async def _models(request: web.Request) -> list[ListedModel]:

@@ -16,7 +16,7 @@ from maxi_mlx.api import ollama
 from maxi_mlx.server.body import read_body
 from maxi_mlx.server.feed import EventFeed
 from maxi_mlx.server.generation import LARGE_BODY_BYTES
-from maxi_mlx.server.keys import CATALOG, ENGINE, FEEDS, RECORD
+from maxi_mlx.server.keys import ENGINE, FEEDS, RECORD
 from maxi_mlx.server.stream import send_stream
 from maxi_mlx.server.whole import send_whole
 
@@ -65,7 +65,7 @@ async def _write(request: web.Request, endpoint: Endpoint) -> web.StreamResponse
     }
     if call.loads:
         return await _load(request, call, writer=partial(endpoint.line_writer, **head))
-    events = request.app[ENGINE].generate(call.request)
+    events = request.app[ENGINE].generate(call.request, keep_alive_s=call.keep_alive_s)
     async with EventFeed(
         events, asked_model=call.request.model, record=record, among=request.app[FEEDS]
     ) as feed:
@@ -81,16 +81,19 @@ async def _write(request: web.Request, endpoint: Endpoint) -> web.StreamResponse
 async def _load(
     request: web.Request, call: ollama.WritingCall, *, writer: Callable[..., ollama.LineWriter]
 ) -> web.Response:
-    """A request without a prompt. A model that isn't needed any more stays where it is until
-    another needs the memory; that is the engine's to know."""
+    """A request without a prompt."""
     asked = call.request
-    if call.unloads:
-        if asked.model:
-            await asyncio.to_thread(request.app[CATALOG].find, asked.model)
-    else:
-        await request.app[ENGINE].count_tokens(asked)
+    await _load_or_unload(request, asked.model, call.keep_alive_s)
     body = writer(model=asked.model).without_answer("unload" if call.unloads else "load")
     return web.Response(body=body, content_type="application/json")
+
+
+async def _load_or_unload(request: web.Request, model: str, keep_alive_s: float | None) -> None:
+    engine = request.app[ENGINE]
+    if keep_alive_s != 0:
+        await engine.load(model, keep_alive_s=keep_alive_s)
+    elif model:  # no name stands for all that are loaded
+        await engine.unload(model)
 
 
 async def embed(request: web.Request) -> web.Response:
@@ -108,8 +111,11 @@ async def _embed(request: web.Request, parse: Callable[..., ollama.EmbedCall]) -
     record.model = call.request.model or None
     result = None
     if call.request.inputs:
-        result = await request.app[ENGINE].embed(call.request)
+        engine = request.app[ENGINE]
+        result = await engine.embed(call.request, keep_alive_s=call.keep_alive_s)
         record.model, record.prompt_tokens = result.model, result.prompt_tokens
+    elif call.request.model:
+        await _load_or_unload(request, call.request.model, call.keep_alive_s)
     total_s = time.monotonic() - begun_s
     # Many numbers take so long to write that others' text would stand still.
     body = await asyncio.to_thread(ollama.embed_body, call, result, total_s=total_s)

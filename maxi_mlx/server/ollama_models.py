@@ -6,6 +6,7 @@ The catalog and the models' tokens are files, so they are read on another thread
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import lru_cache
 from pathlib import Path
 
@@ -38,13 +39,17 @@ async def tags(request: web.Request) -> web.Response:
 async def running(request: web.Request) -> web.Response:
     request[RECORD].protocol = "ollama"
     loaded = {model.id: model for model in request.app[ENGINE].status().loaded}
+    now_s = time.time()
     entries = await asyncio.to_thread(request.app[CATALOG].entries)
     models = [
         ollama.RunningModel(
-            entry=entry, size_bytes=entry.weight_bytes + loaded[entry.id].kv_cache_bytes
+            entry=entry,
+            size_bytes=entry.weight_bytes + loaded[entry.id].kv_cache_bytes,
+            expires_at=None if left_s is None else now_s + left_s,
         )
         for entry in entries
         if entry.id in loaded and loaded[entry.id].state == "ready"
+        for left_s in (loaded[entry.id].expires_in_s,)
     ]
     return _json(ollama.ps_body(models))
 

@@ -10,16 +10,23 @@ from dataclasses import dataclass, field
 from maxi_mlx.api.responses import RawItem, Response, ResponseCall
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.server.feed import EventFeed
+from maxi_mlx.server.response_log import EventLog
+
+# What is kept in memory of the streams of responses that have ended, so that a client whose
+# connection broke can go on where it was.
+MAX_LOG_BYTES = 32 * 2**20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ResponseRun:
-    """One response in the making. ``history`` is what was said before its own input."""
+    """One response in the making. ``history`` is what was said before its own input. Only what is
+    made in the background has a ``log``: other streams are for those who wait for them."""
 
     call: ResponseCall
     response: Response
     history: Sequence[RawItem]
     feed: EventFeed
+    log: EventLog | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def cancel(self) -> None:
@@ -35,6 +42,7 @@ class ResponseRuns:
     def __init__(self) -> None:
         self._by_id: dict[str, ResponseRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._logs: dict[str, EventLog] = {}  # of those that have ended, the oldest first
 
     @property
     def all(self) -> tuple[ResponseRun, ...]:
@@ -43,6 +51,13 @@ class ResponseRuns:
     def get(self, id: str) -> ResponseRun | None:
         return self._by_id.get(id)
 
+    def log(self, id: str) -> EventLog | None:
+        """The stream of a response that has ended, if it is still here."""
+        return self._logs.get(id)
+
+    def forget(self, id: str) -> None:
+        self._logs.pop(id, None)
+
     @contextmanager
     def one(self, run: ResponseRun) -> Iterator[None]:
         self._by_id[run.response.id] = run
@@ -50,7 +65,15 @@ class ResponseRuns:
             yield
         finally:
             del self._by_id[run.response.id]
+            if run.log is not None:
+                self._keep_log(run.response.id, run.log)
             run.ended.set()
+
+    def _keep_log(self, id: str, log: EventLog) -> None:
+        self._logs[id] = log
+        num_bytes = sum(each.num_bytes for each in self._logs.values())
+        while num_bytes > MAX_LOG_BYTES:
+            num_bytes -= self._logs.pop(next(iter(self._logs))).num_bytes
 
     def start(self, work: Callable[[], Awaitable[None]]) -> None:
         """Does it in the background, to its end."""

@@ -23,8 +23,10 @@ from maxi_mlx.server.generation import LARGE_BODY_BYTES
 from maxi_mlx.server.keys import ENGINE, FEEDS, RECORD, RESPONSE_RUNS, RESPONSE_STORE
 from maxi_mlx.server.record import RequestRecord
 from maxi_mlx.server.response_file import KeptResponse
+from maxi_mlx.server.response_log import EventLog
 from maxi_mlx.server.response_runs import ResponseRun
 from maxi_mlx.server.response_store import ResponseStore
+from maxi_mlx.server.response_stream import send_log
 from maxi_mlx.server.stream import send_stream
 
 # What is left of the context for an answer, where old turns have to go for it.
@@ -48,11 +50,13 @@ async def create_response(request: web.Request) -> web.StreamResponse:
     if call.in_background:
         # Its own record: this request's ends with this answer.
         own = RequestRecord(method=record.method, path=record.path, id=record.id)
-        feed = _feed(request.app, asked, own)
-        run = ResponseRun(call=call, response=response, history=history, feed=feed)
+        feed, log = _feed(request.app, asked, own), EventLog()
+        run = ResponseRun(call=call, response=response, history=history, feed=feed, log=log)
         begun = asyncio.Event()
-        request.app[RESPONSE_RUNS].start(partial(_in_background, request.app, run, begun))
+        request.app[RESPONSE_RUNS].start(partial(_in_background, request.app, run, log, begun))
         await begun.wait()
+        if call.stream:
+            return await send_log(request, log, begin=0)
         return _json(response.body())
     async with _feed(request.app, asked, record) as feed:
         run = ResponseRun(call=call, response=response, history=history, feed=feed)
@@ -173,22 +177,30 @@ def _feed(app: web.Application, asked: GenerateRequest, record: RequestRecord) -
     return EventFeed(events, asked_model=asked.model, record=record, among=app[FEEDS])
 
 
-async def _read(run: ResponseRun, *, keeps_failure: bool = False) -> None:
-    """All events. Raises the error of a response that failed, unless it is one of its states."""
+async def _read(run: ResponseRun) -> None:
+    """All events. Raises the error of a response that failed and was not cancelled."""
     while not run.feed.has_ended:
         for event in await run.feed.take():
-            is_failure = isinstance(event, Failed) and not run.response.is_cancelled
-            if isinstance(event, Failed) and is_failure and not keeps_failure:
+            if isinstance(event, Failed) and not run.response.is_cancelled:
                 raise event.error
             run.response.observe(event)
 
 
-async def _in_background(app: web.Application, run: ResponseRun, begun: asyncio.Event) -> None:
+async def _in_background(
+    app: web.Application, run: ResponseRun, log: EventLog, begun: asyncio.Event
+) -> None:
+    """Here a failure is one of the response's states."""
     async with run.feed:
         with app[RESPONSE_RUNS].one(run):
             begun.set()
-            await _read(run, keeps_failure=True)
-            await _keep(app, run)
+            stream = responses.ResponseStream(run.response, model=run.response.model)
+            while not run.feed.has_ended:
+                frames = [
+                    frame for event in await run.feed.take() for frame in stream.frames(event)
+                ]
+                if run.feed.has_ended:  # a client may make use of it at the last event
+                    await _keep(app, run)
+                log.add(frames, is_end=run.feed.has_ended)
 
 
 async def _keep(app: web.Application, run: ResponseRun) -> None:

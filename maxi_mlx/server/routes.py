@@ -6,8 +6,19 @@ or two in the middle. All of them arrive, and without a redirect, which many don
 
 from __future__ import annotations
 
-from aiohttp import web
+from dataclasses import dataclass
 
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from maxi_mlx.api.anthropic import operations as anthropic
+from maxi_mlx.api.jina import operations as jina
+from maxi_mlx.api.lm_studio import operations as studio
+from maxi_mlx.api.ollama import operations as ollamas
+from maxi_mlx.api.openai import operations as openai
+from maxi_mlx.api.openapi import Documented
+from maxi_mlx.api.openapi.operation import Operation
+from maxi_mlx.api.responses import operations as response
 from maxi_mlx.server import (
     audio,
     cache_stats,
@@ -21,63 +32,105 @@ from maxi_mlx.server import (
     ollama,
     ollama_models,
     ollama_pull,
+    operations,
     responses,
 )
+from maxi_mlx.server.openapi import openapi as send_openapi
 
 # One way to match each text, so that a long path costs no more than its length.
 LEAD = "/{lead:(?:/|v1/)*}"
 TAIL = "{tail:/*}"
-RESPONSE_ID = "{id:[^/]+}"
+ROOT = "/{lead:(?:/|v1/)*(?:v1)?}"
+PARAMETERS = {"{model}": "{id:.*[^/]}", "{response_id}": "{id:[^/]+}"}
 
 
-def spelled(*parts: str) -> str:
-    """A route pattern for ``parts`` under any number of slashes and ``v1``."""
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path as clients are told of it, and where it leads. Those with a ``name`` are known by it
+    to the middlewares."""
+
+    method: str
+    path: str
+    handler: Handler
+    operation: Operation
+    name: str | None = None
+
+    @property
+    def definition(self) -> web.RouteDef:
+        pattern = spelled(self.path) if self.path != "/" else ROOT
+        if self.method == "GET":  # and HEAD
+            return web.get(pattern, self.handler, name=self.name)
+        return web.route(self.method, pattern, self.handler, name=self.name)
+
+
+def spelled(path: str) -> str:
+    """A route pattern for ``path`` under any number of slashes and ``v1``."""
+    parts = [PARAMETERS.get(part, part) for part in path.removeprefix("/v1").split("/")[1:]]
     joined = parts[0]
     for place, part in enumerate(parts[1:]):
         joined += f"{{slashes{place}:/+}}{part}"
     return LEAD + joined + TAIL
 
 
-ROUTES = (
-    web.get("/{lead:(?:/|v1/)*(?:v1)?}", health.root, name="root"),
-    web.get(spelled("health"), health.health, name="health"),
-    web.get(spelled("cache", "stats"), cache_stats.cache_stats),
-    web.get(spelled("models"), models.list_models),
-    web.get(spelled("models", "{id:.*[^/]}"), models.get_model),
-    web.post(spelled("chat", "completions"), generation.chat),
-    web.post(spelled("completions"), generation.completion),
-    web.post(spelled("embeddings"), embeddings.embed),
-    web.post(spelled("rerank"), embeddings.rerank),
-    web.post(spelled("score"), embeddings.score),
-    web.post(spelled("audio", "transcriptions"), audio.transcription),
-    web.post(spelled("audio", "translations"), audio.translation),
-    web.post(spelled("messages"), messages.create_message),
-    web.post(spelled("messages", "count_tokens"), messages.count_tokens),
-    web.post(spelled("responses"), responses.create_response),
-    web.post(spelled("responses", "input_tokens"), responses.count_input_tokens),
-    web.get(spelled("responses", RESPONSE_ID), kept_responses.get_response),
-    web.delete(spelled("responses", RESPONSE_ID), kept_responses.delete_response),
-    web.post(spelled("responses", RESPONSE_ID, "cancel"), kept_responses.cancel_response),
-    web.get(spelled("responses", RESPONSE_ID, "input_items"), kept_responses.list_input_items),
+TABLE = (
+    Route("GET", "/", health.root, operations.ROOT, "root"),
+    Route("GET", "/health", health.health, operations.HEALTH, "health"),
+    Route("GET", "/openapi.json", send_openapi, operations.OPENAPI),
+    Route("GET", "/v1/cache/stats", cache_stats.cache_stats, operations.CACHE_STATS),
+    Route("GET", "/v1/models", models.list_models, openai.MODELS),
+    Route("GET", "/v1/models/{model}", models.get_model, openai.MODEL),
+    Route("POST", "/v1/chat/completions", generation.chat, openai.CHAT),
+    Route("POST", "/v1/completions", generation.completion, openai.COMPLETION),
+    Route("POST", "/v1/embeddings", embeddings.embed, openai.EMBEDDINGS),
+    Route("POST", "/v1/rerank", embeddings.rerank, jina.RERANK),
+    Route("POST", "/v1/score", embeddings.score, jina.SCORE),
+    Route("POST", "/v1/audio/transcriptions", audio.transcription, openai.TRANSCRIPTION),
+    Route("POST", "/v1/audio/translations", audio.translation, openai.TRANSLATION),
+    Route("POST", "/v1/messages", messages.create_message, anthropic.MESSAGE),
+    Route("POST", "/v1/messages/count_tokens", messages.count_tokens, anthropic.COUNT),
+    Route("POST", "/v1/responses", responses.create_response, response.CREATE),
+    Route("POST", "/v1/responses/input_tokens", responses.count_input_tokens, response.COUNT),
+    Route("POST", "/v1/responses/compact", kept_responses.refuse_compact, response.COMPACT),
+    Route("GET", "/v1/responses/{response_id}", kept_responses.get_response, response.GET),
+    Route("DELETE", "/v1/responses/{response_id}", kept_responses.delete_response, response.DELETE),
+    Route(
+        "POST",
+        "/v1/responses/{response_id}/cancel",
+        kept_responses.cancel_response,
+        response.CANCEL,
+    ),
+    Route(
+        "GET",
+        "/v1/responses/{response_id}/input_items",
+        kept_responses.list_input_items,
+        response.INPUT_ITEMS,
+    ),
     # LM Studio's: the lists of models are its own, the rest is OpenAI's under other names.
-    web.get(spelled("api", "v0", "models"), lm_studio.list_models_v0),
-    web.get(spelled("api", "v0", "models", "{id:.*[^/]}"), lm_studio.get_model_v0),
-    web.get(spelled("api", "v1", "models"), lm_studio.list_models_v1),
-    web.post(spelled("api", "v0", "chat", "completions"), generation.chat),
-    web.post(spelled("api", "v0", "completions"), generation.completion),
-    web.post(spelled("api", "v0", "embeddings"), embeddings.embed),
+    Route("GET", "/api/v0/models", lm_studio.list_models_v0, studio.OLDER_MODELS),
+    Route("GET", "/api/v0/models/{model}", lm_studio.get_model_v0, studio.OLDER_MODEL),
+    Route("GET", "/api/v1/models", lm_studio.list_models_v1, studio.NEWER_MODELS),
+    Route("POST", "/api/v1/models/load", lm_studio.load_model, studio.LOAD),
+    Route("POST", "/api/v1/models/unload", lm_studio.unload_model, studio.UNLOAD),
+    Route("POST", "/api/v0/chat/completions", generation.chat, studio.CHAT),
+    Route("POST", "/api/v0/completions", generation.completion, studio.COMPLETION),
+    Route("POST", "/api/v0/embeddings", embeddings.embed, studio.EMBEDDINGS),
     # Ollama's.
-    web.post(spelled("api", "chat"), ollama.chat),
-    web.post(spelled("api", "generate"), ollama.generate),
-    web.post(spelled("api", "embed"), ollama.embed),
-    web.post(spelled("api", "embeddings"), ollama.embeddings),
-    web.get(spelled("api", "tags"), ollama_models.tags),
-    web.get(spelled("api", "ps"), ollama_models.running),
-    web.get(spelled("api", "version"), ollama_models.version),
-    web.post(spelled("api", "show"), ollama_models.show),
-    web.post(spelled("api", "pull"), ollama_pull.pull),
-    web.post(spelled("api", "copy"), ollama_models.refuse_change),
-    web.post(spelled("api", "create"), ollama_models.refuse_change),
-    web.post(spelled("api", "push"), ollama_models.refuse_change),
-    web.delete(spelled("api", "delete"), ollama_models.refuse_change),
+    Route("POST", "/api/chat", ollama.chat, ollamas.CHAT),
+    Route("POST", "/api/generate", ollama.generate, ollamas.GENERATE),
+    Route("POST", "/api/embed", ollama.embed, ollamas.EMBED),
+    Route("POST", "/api/embeddings", ollama.embeddings, ollamas.OLDER_EMBED),
+    Route("GET", "/api/tags", ollama_models.tags, ollamas.TAGS),
+    Route("GET", "/api/ps", ollama_models.running, ollamas.LOADED),
+    Route("GET", "/api/version", ollama_models.version, ollamas.VERSION),
+    Route("POST", "/api/show", ollama_models.show, ollamas.SHOW),
+    Route("POST", "/api/pull", ollama_pull.pull, ollamas.PULL),
+    Route("POST", "/api/copy", ollama_models.refuse_change, ollamas.CHANGE),
+    Route("POST", "/api/create", ollama_models.refuse_change, ollamas.CHANGE),
+    Route("POST", "/api/push", ollama_models.refuse_change, ollamas.CHANGE),
+    Route("DELETE", "/api/delete", ollama_models.refuse_change, ollamas.CHANGE),
+)
+
+ROUTES = tuple(route.definition for route in TABLE)
+DOCUMENTED = tuple(
+    Documented(method=route.method, path=route.path, operation=route.operation) for route in TABLE
 )

@@ -69,6 +69,7 @@ async def token_ends(client: Client, ask: dict[str, Any]) -> list[int]:
     return list(itertools.accumulate(len(token["bytes"]) for token in tokens))
 
 
+@pytest.mark.slow
 @pytest.mark.clients(21)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(
@@ -151,6 +152,7 @@ async def test_row_byte_that_never_completes_a_character(client: Client, llama: 
     assert text_of(streamed) == whole["text"]
 
 
+@pytest.mark.slow
 @pytest.mark.clients(41)
 async def test_row_prompt_longer_than_the_context(client: Client) -> None:
     ids = [20] * CONTEXT_LENGTH

@@ -59,6 +59,8 @@ async def ask(client: Client, sound: bytes, /, *fields: tuple[str, str], **more:
     return await client.post(PATH, data=form(sound, *fields, **more))
 
 
+@pytest.mark.clients(92)
+@pytest.mark.slow
 @needs_speech
 @pytest.mark.parametrize("is_first", [True, False], ids=["file first", "file last"])
 @pytest.mark.parametrize("name", ["a.wav", "a.mp3", "x", "../../etc/passwd", "ä\"'.txt"])
@@ -69,6 +71,7 @@ async def test_the_content_decides_not_the_name(client: Client, name: str, is_fi
     assert answer.json == {"text": whisper.TEXT, "usage": {"type": "duration", "seconds": 2.0}}
 
 
+@pytest.mark.clients(93)
 @needs_speech
 async def test_every_format(client: Client) -> None:
     sound = encoded(voice(3, rate=48_000), "webm", "libopus", rate=48_000)
@@ -99,6 +102,7 @@ async def test_ffmpeg_reads_the_subtitles(client: Client, name: str, reader: str
     assert times == pytest.approx([0.0, 1.6, 30.0, 31.6], abs=0.5)
 
 
+@pytest.mark.clients(92, 93)
 @needs_speech
 async def test_words(client: Client) -> None:
     grains = [("timestamp_granularities[]", each) for each in ("word", "segment")]
@@ -107,6 +111,7 @@ async def test_words(client: Client) -> None:
     assert len(answer.json["segments"]) == 2
 
 
+@pytest.mark.clients(93)
 @needs_speech
 async def test_a_stream(client: Client) -> None:
     answer = await ask(client, wav(voice(32)), ("stream", "true"))
@@ -123,6 +128,7 @@ async def test_a_stream(client: Client) -> None:
     assert events[-1]["usage"] == {"type": "duration", "seconds": 32.0}
 
 
+@pytest.mark.clients(94)
 @needs_speech
 async def test_a_translation(client: Client) -> None:
     answer = await client.post(TRANSLATIONS, data=form(wav(voice(2)), ("model", "whisper")))

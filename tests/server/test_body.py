@@ -222,6 +222,7 @@ async def test_what_is_not_http_is_400_without_a_traceback(
     await assert_well(client)
 
 
+@pytest.mark.slow
 async def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(start: Start) -> None:
     client = await start()
     data = post(b"Content-Length: 100\r\n", b"{")

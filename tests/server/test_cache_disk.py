@@ -62,6 +62,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.message for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+@pytest.mark.slow
 async def test_a_changed_byte_is_found_and_the_answer_right(
     long_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -146,6 +147,7 @@ def own_disk(tmp_path: Path) -> Iterator[Callable[[], Path]]:
         assert run_as_root("umount", folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -189,6 +191,7 @@ async def test_a_folder_that_fails_costs_the_cache_and_one_warning(
     assert (await client.get("/health")).status == 200
 
 
+@pytest.mark.slow
 async def test_two_servers_share_a_folder(long_model: Path, tmp_path: Path) -> None:
     settings, root = Settings(cache_dir=tmp_path / "kept"), Root(long_model, "tests", "folders")
     async with started() as start:

@@ -176,6 +176,7 @@ async def test_point_19_characters_of_several_tokens_come_whole(client: Client, 
         assert sum(bool(piece) for piece in pieces) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.clients(21)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_point_21_many_stop_strings_and_none(client: Client, stream: bool) -> None:

@@ -175,6 +175,7 @@ async def test_a_fault_of_ours_is_a_500_that_tells_no_secrets_and_is_logged_once
     assert identity in record.getMessage()
 
 
+@pytest.mark.slow
 @pytest.mark.clients(14)
 async def test_point_14_the_first_bytes_come_within_a_second_whatever_takes_long(
     start: Start,

@@ -154,6 +154,19 @@ async def test_a_cross_encoder_reranks_and_scores(client: Client) -> None:
     assert abs(first["relevance_score"] - 1 / (1 + math.exp(-raw.max()))) < 1e-6
 
 
+async def test_what_is_too_long_of_a_pair_is_named_as_the_client_does(client: Client) -> None:
+    long = "b " * 400
+    for path, body, param in (
+        (RERANK, {"query": "a", "documents": ["b", long]}, "documents[1]"),
+        (RERANK, {"query": long, "texts": ["b", "c"]}, "query"),
+        (RERANK, {"query": "a", "texts": ["b", long]}, "texts[1]"),
+        (SCORE, {"text_1": long, "text_2": ["b", "c"]}, "text_1"),
+        (SCORE, {"queries": ["a", "a"], "documents": ["b", long]}, "documents[1]"),
+    ):
+        answer = await client.post(path, json={"model": MODEL, **body})
+        assert (answer.status, answer.error["param"]) == (400, param)
+
+
 # -- kinds -----------------------------------------------------------------------------------
 
 

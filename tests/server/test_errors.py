@@ -66,6 +66,7 @@ async def test_request_ids_differ(start: Start) -> None:
     assert all(identity.startswith("req-") for identity in ids)
 
 
+@pytest.mark.slow
 def test_the_server_is_imported_without_what_costs() -> None:
     heavy = "{'mlx', 'mlx_lm', 'transformers', 'tokenizers', 'numpy', 'gguf', 'jinja2'}"
     code = f"import sys, maxi_mlx.server.serve; print(sorted({heavy} & set(sys.modules)))"

@@ -81,6 +81,7 @@ async def client(start: Start, llama: Path) -> Client:
     return await start(Settings(), Root(llama, "tests", "folders"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inject", [in_step, in_detokeniser, in_mailbox, in_generation])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_only_the_request_concerned_fails(

@@ -110,6 +110,7 @@ async def attack(client: Client, chance: random.Random) -> None:
         assert answer.error, said
 
 
+@pytest.mark.slow
 @pytest.mark.clients(25, 48)
 @pytest.mark.parametrize("count", [300, pytest.param(1500, marks=pytest.mark.slow)])
 async def test_point_25_bad_requests_leave_the_server_well(
@@ -135,6 +136,7 @@ async def test_point_25_bad_requests_leave_the_server_well(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.slow
 @pytest.mark.clients(25)
 async def test_point_25_bytes_that_are_no_request(start: Start) -> None:
     client = await start()

@@ -64,3 +64,29 @@ async def test_the_newer_list(client: Client) -> None:
     assert scripted["size_bytes"] > 1_000_000
     assert plain["loaded_instances"] == []
     assert plain["capabilities"]["trained_for_tool_use"] is False
+
+
+@pytest.mark.clients(102)
+async def test_loading_and_unloading(client: Client) -> None:
+    async def instances() -> list[str]:
+        models = (await client.get("/api/v1/models")).json["models"]
+        return [each["id"] for model in models for each in model["loaded_instances"]]
+
+    asked = {"model": "acme/scripted", "context_length": 4096, "flash_attention": True}
+    loaded = (await client.post("/api/v1/models/load", json=asked)).json
+    assert loaded.pop("load_time_seconds") >= 0
+    assert loaded == {"type": "llm", "instance_id": "scripted", "status": "loaded"}
+    assert await instances() == ["scripted"]
+    for _ in range(2):
+        gone = await client.post("/api/v1/models/unload", json={"instance_id": "scripted"})
+        assert gone.json == {"instance_id": "scripted"}
+        assert await instances() == []
+    for verb, asked, status in (
+        ("load", {}, 400),
+        ("load", {"model": "nobody"}, 404),
+        ("unload", {"instance_id": " "}, 400),
+        ("unload", {"instance_id": "nobody"}, 404),
+    ):
+        answer = await client.post(f"/api/v1/models/{verb}", json=asked)
+        assert answer.status == status
+        assert answer.error

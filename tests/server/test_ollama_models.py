@@ -14,8 +14,8 @@ from maxi_mlx.catalog.pull.folder import NEEDED_FILES
 from maxi_mlx.catalog.pull.source import SMOLLM2
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.server.ollama_pull import LineProgress
+from tests.server.asking_ollama import BOTH, error_of, lines_of
 from tests.server.running import Client, Start
-from tests.server.test_ollama import BOTH, error_of, lines_of
 from tests.vectors import tiny
 from tests.vectors.conftest import needs_extra
 

@@ -132,6 +132,7 @@ async def test_a_line_for_billing_does_not_spoil_the_hit(
     assert await usage(client, turn(0xFFFFF)) == (first, first - 1)
 
 
+@pytest.mark.slow
 async def test_a_prompt_counts_once_however_many_answers_it_has(
     start: Start, scripted_model: Path
 ) -> None:

@@ -89,6 +89,7 @@ def root(folder: Path) -> Root:
     return Root(folder, "tests", "folders")
 
 
+@pytest.mark.slow
 async def test_a_taken_port_is_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -108,6 +108,7 @@ def _add(said: Said, choice: dict[str, Any]) -> None:
     said.reason = choice["finish_reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.clients(3, 5, 9, 20)
 async def test_a_stream_joined_is_the_whole_answer(client: Client) -> None:
     asking = [say(client, name, stream=stream) for name in DIALOGUES for stream in (False, True)]
@@ -169,6 +170,7 @@ async def test_without_tools_to_choose_from_it_just_answers(client: Client) -> N
     assert (said.content, said.calls) == (DIALOGUES["no tools"].reply, [])
 
 
+@pytest.mark.slow
 @BOTH
 async def test_required_calls_where_the_model_would_talk(client: Client, stream: bool) -> None:
     """Draws at random; each has calls that fit."""
@@ -207,6 +209,22 @@ async def test_strict_tools_are_held_to_their_schemas(client: Client, stream: bo
     assert (said.content, said.reason) == (DIALOGUES["tools unused"].reply, "stop")
     said = await say(client, "tools unused", stream=stream, tools=STRICT, max_tokens=3)
     assert said.reason == "length"  # free text is never whole by itself
+    # The model would call here, but there is no room for a call that fits.
+    for max_tokens in (1, 10, 16):
+        said = await say(client, "broken call", stream=stream, tools=STRICT, max_tokens=max_tokens)
+        assert (said.content, said.calls, said.reason) == ("", [], "length")
+
+
+@BOTH
+async def test_a_call_that_ends_with_the_budget_is_whole(client: Client, stream: bool) -> None:
+    called = ("get_weather", '{"city": "Paris"}')
+    for max_tokens in (20, 21, 22, 60):
+        said = await say(client, "call", stream=stream, max_tokens=max_tokens)
+        assert (said.calls, said.reason) == ([called], "tool_calls"), max_tokens
+    said = await say(client, "call", stream=stream, max_tokens=17)
+    assert said.reason == "length"
+    said = await say(client, "text and call", stream=stream, max_tokens=8)
+    assert (said.calls, said.reason) == ([], "length")
 
 
 @BOTH
@@ -281,6 +299,42 @@ async def test_a_form_comes_after_the_thought(client: Client, stream: bool) -> N
     said = await say(client, "thought", stream=stream, choice=["42", "37"], thinking_budget=6)
     assert said.content in ("42", "37")
     assert said.reasoning_tokens <= 8
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "fields", [{"enable_thinking": False}, {"thinking_budget": 0}, {"reasoning_effort": "none"}]
+)
+async def test_no_thought_before_a_form(
+    client: Client, fields: dict[str, Any], stream: bool
+) -> None:
+    """Of itself the model would rather think than say these."""
+    asked = {"choice": ["red", "blue"], **fields}
+    said = await say(client, "greeting", stream=stream, **asked)
+    assert said.content in ("red", "blue")
+    assert (said.thought, said.reasoning_tokens) == ("", 0)
+    said = await say(client, "thought and call", stream=stream, tool_choice="required", **fields)
+    said.check_calls()
+    assert (said.content, said.thought, said.reasoning_tokens) == ("", "", 0)
+
+
+@BOTH
+async def test_a_form_has_all_of_the_budget_where_there_is_no_thought(
+    client: Client, stream: bool
+) -> None:
+    form = {"type": "json_object"}
+    said = await say(client, "json", stream=stream, response_format=form, max_tokens=60)
+    assert (said.content, said.reason) == (DIALOGUES["json"].reply, "stop")
+
+
+async def test_a_refusal_names_the_tool(client: Client) -> None:
+    bad = {"type": "object", "properties": {"x": {"type": "string", "pattern": "(?=a)b"}}}
+    tools = [*TOOLS, {"type": "function", "function": {"name": "odd", "parameters": bad}}]
+    ask = {"model": "scripted", **question("call"), "tools": tools, "tool_choice": "required"}
+    answer = await client.post(CHAT, json=ask)
+    assert (answer.status, answer.error["param"]) == (400, "tool_choice")
+    assert "the tool 'odd'" in answer.error["message"]
+    assert "look-around" in answer.error["message"]
 
 
 @BOTH

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
+from maxi_mlx.api.anthropic.answer_schema import ContentBlock, MessageBody
 from maxi_mlx.api.anthropic.signature import Thought
 from maxi_mlx.api.anthropic.usage import stop_fields, usage_object
 from maxi_mlx.api.openai.sse import to_json
@@ -84,19 +85,18 @@ class MessageAnswer:
         if not self._max_tokens:
             usage["output_tokens"] = 0
             content = []
-        return to_json(
-            {
-                "id": self._id,
-                "type": "message",
-                "role": "assistant",
-                "model": self._model,
-                "content": content,
-                **stop_fields(self._finished, max_tokens=self._max_tokens),
-                "usage": usage,
-            }
-        )
+        answer: MessageBody = {
+            "id": self._id,
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": content,
+            **stop_fields(self._finished, max_tokens=self._max_tokens),
+            "usage": usage,
+        }
+        return to_json(answer)
 
-    def _content(self, block: _Block) -> dict[str, Any]:
+    def _content(self, block: _Block) -> ContentBlock:
         text = "".join(block.pieces)
         match block.kind:
             case "text":

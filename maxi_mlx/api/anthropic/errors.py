@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from maxi_mlx.api.anthropic.answer_schema import ErrorBody, ErrorItem
 from maxi_mlx.api.openai.sse import to_json
 from maxi_mlx.core.errors import ContextTooLong, MaxiError, Unavailable
 
@@ -21,10 +20,11 @@ _TYPES = {
 
 def error_body(error: MaxiError, *, request_id: str | None) -> bytes:
     """The body of an error answer; the same object is an event when a stream breaks."""
-    written: dict[str, Any] = {"type": _type(error), "message": _message(error)}
+    written: ErrorItem = {"type": _type(error), "message": _message(error)}
     if error.code == THREADS_UNSUPPORTED:
         written["details"] = {"error_code": error.code, "unsupported": ["thread"]}
-    return to_json({"type": "error", "error": written, "request_id": request_id})
+    answer: ErrorBody = {"type": "error", "error": written, "request_id": request_id}
+    return to_json(answer)
 
 
 def _type(error: MaxiError) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
+from maxi_mlx.api.anthropic.answer_schema import ModelItem, ModelPage
 from maxi_mlx.api.openai.sampling import shown
 from maxi_mlx.api.openai.sse import to_json
 from maxi_mlx.core.errors import InvalidRequest
@@ -29,21 +29,20 @@ def models_body(entries: Sequence[ModelEntry], query: Mapping[str, str]) -> byte
         has_more = end - begin > limit
         end = min(end, begin + limit)
     page = entries[begin:end]
-    return to_json(
-        {
-            "data": [_model(entry) for entry in page],
-            "has_more": has_more,
-            "first_id": page[0].id if page else None,
-            "last_id": page[-1].id if page else None,
-        }
-    )
+    answer: ModelPage = {
+        "data": [_model(entry) for entry in page],
+        "has_more": has_more,
+        "first_id": page[0].id if page else None,
+        "last_id": page[-1].id if page else None,
+    }
+    return to_json(answer)
 
 
 def model_body(entry: ModelEntry) -> bytes:
     return to_json(_model(entry))
 
 
-def _model(entry: ModelEntry) -> dict[str, Any]:
+def _model(entry: ModelEntry) -> ModelItem:
     return {
         "type": "model",
         "id": entry.id,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import assert_never
 
+from maxi_mlx.api.anthropic.answer_schema import ContentBlock, MessageBody
 from maxi_mlx.api.anthropic.errors import error_body
 from maxi_mlx.api.anthropic.signature import Thought
 from maxi_mlx.api.anthropic.sse import PING, frame, raw_frame
@@ -72,11 +73,16 @@ class MessageStreamWriter:
     def _content(self, event: TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta) -> bytes:
         match event:
             case TextDelta(_, text):
-                return self._grown("text", "text_delta", "text", text) if text else b""
+                return self._say(text) if text else b""
             case ReasoningDelta(_, text):
                 return self._think(text) if text else b""
             case ToolCallStart(_, _, call_id, name):
-                block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+                block: ContentBlock = {
+                    "type": "tool_use",
+                    "id": call_id,
+                    "name": name,
+                    "input": {},
+                }
                 return self._close() + self._opened(block, "input_json_delta", "partial_json")
             case ToolCallDelta(_, _, arguments):
                 return self._head + to_json(arguments) + b"}}\n\n" if arguments else b""
@@ -87,21 +93,22 @@ class MessageStreamWriter:
         opened = b""
         if self._open != "thinking":
             self._thought = Thought(is_shown=self._shows_thoughts)
-            block = {"type": "thinking", "thinking": "", "signature": ""}
+            block: ContentBlock = {"type": "thinking", "thinking": "", "signature": ""}
             opened = self._close() + self._opened(block, "thinking_delta", "thinking")
         self._thought.add(text)
         if not self._shows_thoughts:
             return opened
         return opened + self._head + to_json(text) + b"}}\n\n"
 
-    def _grown(self, kind: str, delta: str, name: str, text: str) -> bytes:
-        """More of a block that has nothing but its text."""
+    def _say(self, text: str) -> bytes:
         opened = b""
-        if self._open != kind:
-            opened = self._close() + self._opened({"type": kind, name: ""}, delta, name)
+        if self._open != "text":
+            opened = self._close() + self._opened(
+                {"type": "text", "text": ""}, "text_delta", "text"
+            )
         return opened + self._head + to_json(text) + b"}}\n\n"
 
-    def _opened(self, block: dict[str, Any], delta: str, name: str) -> bytes:
+    def _opened(self, block: ContentBlock, delta: str, name: str) -> bytes:
         index = self._num_blocks
         self._num_blocks += 1
         self._open = block["type"]
@@ -123,7 +130,7 @@ class MessageStreamWriter:
         return signed + frame({"type": "content_block_stop", "index": index})
 
     def _message_start(self, prompt_tokens: int) -> bytes:
-        message: dict[str, Any] = {
+        message: MessageBody = {
             "id": self._id,
             "type": "message",
             "role": "assistant",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from maxi_mlx.api.anthropic.answer_schema import StopFields, StopReason, UsageItem
 from maxi_mlx.core.events import Finished, Usage
 
 
-def usage_object(usage: Usage) -> dict[str, Any]:
+def usage_object(usage: Usage) -> UsageItem:
     """``input_tokens`` are those of the prompt that no cache had, as Anthropic counts them. What
     is left in the cache costs nothing, so that it isn't told apart from them."""
     return {
@@ -20,10 +19,10 @@ def usage_object(usage: Usage) -> dict[str, Any]:
     }
 
 
-def stop_fields(finished: Finished, *, max_tokens: int) -> dict[str, str | None]:
+def stop_fields(finished: Finished, *, max_tokens: int) -> StopFields:
     """``max_tokens`` is the client's limit; an answer that is cut before it met the context's
     end."""
-    reason: str
+    reason: StopReason
     if max_tokens == 0:
         return {"stop_reason": "max_tokens", "stop_sequence": None}
     match finished.reason:

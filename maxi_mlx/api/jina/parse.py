@@ -75,6 +75,7 @@ def parse_rerank(body: bytes, *, request_id: str) -> RerankCall:
             documents=documents,
             truncate=checked_truncate(fields.truncate),
             raw=fields.raw_scores or False,
+            fields=("query", name),
         ),
         num_results=min(limit or len(documents), len(documents)),
         returns_documents=bool(fields.return_documents or fields.return_text),
@@ -103,6 +104,7 @@ def parse_score(body: bytes, *, request_id: str) -> ScoreRequest:
         documents=documents,
         truncate=checked_truncate(fields.truncate),
         raw=fields.raw_scores or False,
+        fields=(first, second),
     )
 
 

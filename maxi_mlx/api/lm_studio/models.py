@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from maxi_mlx.api.lm_studio.answer_schema import (
+    InstanceConfig,
+    LoadState,
+    NewerModel,
+    OlderModel,
+)
 from maxi_mlx.api.openai.sse import to_json
 from maxi_mlx.core.models import ModelEntry
 
-LoadState = Literal["loaded", "loading", "not-loaded"]
-
 # Clients offer images to what is called "vlm", and images aren't taken here yet.
-_TYPES_V0 = {"language": "llm", "vision": "llm", "embedding": "embeddings"}
-_TYPES_V1 = {"language": "llm", "vision": "llm", "embedding": "embedding"}
+_TYPES_V0: Mapping[str, Literal["llm", "embeddings"]] = {
+    "language": "llm",
+    "vision": "llm",
+    "embedding": "embeddings",
+}
+_TYPES_V1: Mapping[str, Literal["llm", "embedding"]] = {
+    "language": "llm",
+    "vision": "llm",
+    "embedding": "embedding",
+}
 _BITS = re.compile(r"(\d+)-?bit")
 
 
@@ -44,9 +56,9 @@ def models_v1(models: Iterable[ListedModel]) -> bytes:
     return to_json({"models": [_v1(model) for model in models if model.entry.kind in _TYPES_V1]})
 
 
-def _v0(model: ListedModel) -> dict[str, Any]:
+def _v0(model: ListedModel) -> OlderModel:
     entry = model.entry
-    found: dict[str, Any] = {
+    found: OlderModel = {
         "id": entry.id,
         "object": "model",
         "type": _TYPES_V0.get(entry.kind, "llm"),
@@ -65,12 +77,12 @@ def _v0(model: ListedModel) -> dict[str, Any]:
     return found
 
 
-def _v1(model: ListedModel) -> dict[str, Any]:
+def _v1(model: ListedModel) -> NewerModel:
     entry = model.entry
     kind = _TYPES_V1[entry.kind]
     name = _quantization(entry)
     bits = _BITS.fullmatch(name)
-    found: dict[str, Any] = {
+    found: NewerModel = {
         "type": kind,
         "publisher": model.publisher,
         "key": entry.id,
@@ -87,7 +99,7 @@ def _v1(model: ListedModel) -> dict[str, Any]:
     if kind == "llm":
         found["capabilities"] = {"vision": False, "trained_for_tool_use": model.takes_tools}
     if model.state == "loaded":
-        config = {"context_length": entry.context_length or 0}
+        config: InstanceConfig = {"context_length": entry.context_length or 0}
         found["loaded_instances"] = [{"id": entry.id, "config": config}]
     return found
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from maxi_mlx.api.ollama.keep_alive import checked_keep_alive
 from maxi_mlx.api.ollama.pieces import nanoseconds
 from maxi_mlx.api.ollama.schema import EmbedBody, EmbeddingsBody
 from maxi_mlx.api.openai.decode import decode
@@ -20,10 +21,11 @@ _EMBEDDINGS = msgspec.json.Decoder(EmbeddingsBody)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedCall:
-    """``request`` without inputs needs no model: there is nothing to embed. ``is_older``: it came
+    """``request`` without inputs only loads its model, or unloads it. ``is_older``: it came
     to ``/api/embeddings``, whose answer has one vector and nothing else."""
 
     request: EmbeddingRequest
+    keep_alive_s: float | None = None
     is_older: bool = False
 
 
@@ -46,7 +48,7 @@ def parse_embed(body: bytes, *, request_id: str) -> EmbedCall:
         dimensions=checked_dimensions(fields.dimensions),
         truncate=fields.truncate is not False,
     )
-    return EmbedCall(request=request)
+    return EmbedCall(request=request, keep_alive_s=checked_keep_alive(fields.keep_alive))
 
 
 def parse_embeddings(body: bytes, *, request_id: str) -> EmbedCall:
@@ -57,7 +59,8 @@ def parse_embeddings(body: bytes, *, request_id: str) -> EmbedCall:
         inputs=(fields.prompt,) if fields.prompt else (),
         truncate=True,
     )
-    return EmbedCall(request=request, is_older=True)
+    keep_alive_s = checked_keep_alive(fields.keep_alive)
+    return EmbedCall(request=request, keep_alive_s=keep_alive_s, is_older=True)
 
 
 def embed_body(call: EmbedCall, result: EmbeddingResult | None, *, total_s: float) -> bytes:
@@ -70,6 +73,7 @@ def embed_body(call: EmbedCall, result: EmbeddingResult | None, *, total_s: floa
             "model": call.request.model if result is None else result.model,
             "embeddings": rows,
             "total_duration": nanoseconds(total_s),
+            "load_duration": nanoseconds(0.0 if result is None else result.load_s),
             "prompt_eval_count": 0 if result is None else result.prompt_tokens,
         }
     )

@@ -15,7 +15,17 @@ def _field(treatment: Treatment, note: str) -> Field:
 
 
 _IMAGES = _field("refused", "any but an empty list: this version takes text only")
-_MODEL = _field("honoured", "a model's name, with or without `:latest`; empty: the engine's choice")
+_MODEL = _field(
+    "honoured",
+    "a model's name, with or without `:latest`, or one of Ollama's library (see Ollama: models); "
+    "empty: the engine's choice",
+)
+_KEEP_ALIVE = _field(
+    "honoured",
+    "how long the model then stays loaded with nothing to do: seconds, or text such as '5m'; -1: "
+    "for ever; 0: no longer than this request. Absent: as was said last, at first --keep-alive. "
+    "Without a text to answer or to embed, the model is loaded, or with 0 unloaded",
+)
 _SIZE = _field("ignored", "the machine, the model and the scheduler decide it")
 
 _WRITING_FIELDS: Mapping[str, Field] = {
@@ -28,11 +38,7 @@ _WRITING_FIELDS: Mapping[str, Field] = {
         "absent: as the model's template has it. A model that does not think goes on not thinking",
     ),
     "stream": _field("honoured", "lines of JSON unless it is false"),
-    "keep_alive": _field(
-        "honoured",
-        "0 in a request without messages or prompt says that the model isn't needed now. Otherwise "
-        "it changes nothing: a model stays loaded until another needs its memory",
-    ),
+    "keep_alive": _KEEP_ALIVE,
     "logprobs": _field("honoured", "true: with the log-probabilities of the answer's tokens"),
     "top_logprobs": _field("honoured", "0 to 20 alternatives for each token; needs logprobs"),
 }
@@ -110,12 +116,12 @@ EMBED_FIELDS: Mapping[str, Field] = {
     "truncate": _field("honoured", "false: what is too long is a 400; otherwise it is cut"),
     "dimensions": _field("honoured", "the vectors' length, of a model that allows it"),
     "options": _field("ignored", "none has a use here"),
-    "keep_alive": _field("ignored", "a model stays loaded until another needs its memory"),
+    "keep_alive": _KEEP_ALIVE,
 }
 
 EMBEDDINGS_FIELDS: Mapping[str, Field] = {
     "model": _MODEL,
     "prompt": _field("honoured", "a text; empty: an empty vector"),
     "options": _field("ignored", "none has a use here"),
-    "keep_alive": _field("ignored", "a model stays loaded until another needs its memory"),
+    "keep_alive": _KEEP_ALIVE,
 }

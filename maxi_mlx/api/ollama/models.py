@@ -9,6 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from maxi_mlx.api.ollama.answer_schema import (
+    LoadedModel,
+    ModelDetails,
+    ModelInformation,
+    TaggedModel,
+)
 from maxi_mlx.api.openai.sse import to_json
 from maxi_mlx.core.models import ModelEntry
 
@@ -18,7 +24,7 @@ _KINDS = ("language", "vision", "embedding")
 # A size in a model's name, such as 0.6B, 135M, 8x7B or 30B-A3B.
 _SIZE = re.compile(r"(?<![a-zA-Z0-9.])((?:\d+x)?\d+(?:\.\d+)?[bm])(?![a-z0-9])", re.IGNORECASE)
 
-# When a model that nobody uses is unloaded: when its memory is needed, which no clock knows.
+# Of a model that is unloaded only when its memory is needed, which no clock knows.
 _NEVER = "9999-12-31T23:59:59Z"
 
 
@@ -45,10 +51,12 @@ class ShownModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningModel:
-    """A model in memory, with what its running answers hold."""
+    """A model in memory, with what its running answers hold. ``expires_at`` is in seconds since
+    1970; None: never by itself."""
 
     entry: ModelEntry
     size_bytes: int
+    expires_at: float | None
 
 
 def is_listed(entry: ModelEntry) -> bool:
@@ -56,7 +64,7 @@ def is_listed(entry: ModelEntry) -> bool:
 
 
 def tags_body(models: Iterable[ModelEntry]) -> bytes:
-    listed = [
+    listed: list[TaggedModel] = [
         {
             "name": entry.id,
             "model": entry.id,
@@ -72,14 +80,14 @@ def tags_body(models: Iterable[ModelEntry]) -> bytes:
 
 
 def ps_body(models: Iterable[RunningModel]) -> bytes:
-    running = [
+    running: list[LoadedModel] = [
         {
             "name": model.entry.id,
             "model": model.entry.id,
             "size": model.size_bytes,
             "digest": digest(model.entry),
             "details": _details(model.entry),
-            "expires_at": _NEVER,
+            "expires_at": _expiry(model.expires_at),
             # MLX has one memory for all that it computes with.
             "size_vram": model.size_bytes,
             "context_length": model.entry.context_length or 0,
@@ -101,18 +109,17 @@ def show_body(model: ShownModel) -> bytes:
     if entry.context_length is not None:
         info[f"{architecture}.context_length"] = entry.context_length
         parameters = f"num_ctx {entry.context_length}"
-    return to_json(
-        {
-            "license": "",
-            "modelfile": f"FROM {entry.id}\n",
-            "parameters": parameters,
-            "template": _template(model),
-            "details": _details(entry),
-            "model_info": info,
-            "capabilities": model.capabilities,
-            "modified_at": _time(entry),
-        }
-    )
+    shown: ModelInformation = {
+        "license": "",
+        "modelfile": f"FROM {entry.id}\n",
+        "parameters": parameters,
+        "template": _template(model),
+        "details": _details(entry),
+        "model_info": info,
+        "capabilities": model.capabilities,
+        "modified_at": _time(entry),
+    }
+    return to_json(shown)
 
 
 def digest(entry: ModelEntry) -> str:
@@ -130,7 +137,7 @@ def _template(model: ShownModel) -> str:
     return template
 
 
-def _details(entry: ModelEntry) -> dict[str, Any]:
+def _details(entry: ModelEntry) -> ModelDetails:
     family = entry.model_type or "unknown"
     size = _SIZE.search(entry.id.rpartition("/")[2])
     return {
@@ -141,6 +148,12 @@ def _details(entry: ModelEntry) -> dict[str, Any]:
         "parameter_size": size[1].upper() if size else "",
         "quantization_level": entry.quantization or "none",
     }
+
+
+def _expiry(time_s: float | None) -> str:
+    if time_s is None:
+        return _NEVER
+    return datetime.fromtimestamp(time_s, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _time(entry: ModelEntry) -> str:

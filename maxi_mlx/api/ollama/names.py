@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from maxi_mlx.api.ollama.answer_schema import StatusLine
 from maxi_mlx.api.ollama.schema import NamedBody
 from maxi_mlx.api.openai.decode import decode
 from maxi_mlx.api.openai.embeddings import checked_model
@@ -34,7 +35,7 @@ def parse_named(body: bytes) -> NamedCall:
 
 def status_line(status: str, *, completed: int | None = None, total: int | None = None) -> bytes:
     """A line of progress; ``completed`` of ``total`` bytes are there."""
-    line: dict[str, str | int] = {"status": status}
+    line: StatusLine = {"status": status}
     if total is not None:
         line["total"] = total
         line["completed"] = completed or 0

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from maxi_mlx.api.ollama.context import decode_context
+from maxi_mlx.api.ollama.keep_alive import checked_keep_alive
 from maxi_mlx.api.ollama.messages import conversation, refuse_images
 from maxi_mlx.api.ollama.options import (
     constraint,
@@ -38,15 +39,20 @@ class WritingCall:
     """What to generate and how to send it. ``history`` is the conversation that the answer's
     ``context`` goes on from; None: it has none.
 
-    ``loads``: there is nothing to answer, the model is only to be loaded; with ``unloads``, it is
-    not needed any more.
+    ``keep_alive_s`` is how long the model then stays; None: the request doesn't say. ``loads``:
+    there is nothing to answer, the model is only to be loaded; with ``unloads``, it is not needed
+    any more.
     """
 
     request: GenerateRequest
     stream: bool
     history: tuple[Message, ...] | None = None
+    keep_alive_s: float | None = None
     loads: bool = False
-    unloads: bool = False
+
+    @property
+    def unloads(self) -> bool:
+        return self.loads and self.keep_alive_s == 0
 
 
 def parse_chat(body: bytes, *, request_id: str) -> WritingCall:
@@ -70,7 +76,11 @@ def parse_chat(body: bytes, *, request_id: str) -> WritingCall:
         prefill=said.prefill,
     )
     request = replace(request, prompts=(prompt,))
-    return WritingCall(request=request, stream=fields.stream is not False)
+    return WritingCall(
+        request=request,
+        stream=fields.stream is not False,
+        keep_alive_s=checked_keep_alive(fields.keep_alive),
+    )
 
 
 def parse_generate(body: bytes, *, request_id: str) -> WritingCall:
@@ -91,6 +101,7 @@ def parse_generate(body: bytes, *, request_id: str) -> WritingCall:
         request=replace(request, prompts=(prompt,)),
         stream=fields.stream is not False,
         history=history,
+        keep_alive_s=checked_keep_alive(fields.keep_alive),
     )
 
 
@@ -138,13 +149,6 @@ def _loading(fields: WritingBody, request: GenerateRequest) -> WritingCall:
     return WritingCall(
         request=request,
         stream=fields.stream is not False,
+        keep_alive_s=checked_keep_alive(fields.keep_alive),
         loads=True,
-        unloads=_is_zero(fields.keep_alive),
     )
-
-
-def _is_zero(keep_alive: float | str | None) -> bool:
-    """0, or a duration such as "0s" and "0"."""
-    if isinstance(keep_alive, str):
-        return keep_alive.rstrip("hmsnuµ") in ("0", "0.0")
-    return keep_alive == 0

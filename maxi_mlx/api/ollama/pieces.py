@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from maxi_mlx.api.ollama.answer_schema import CalledTool, Ending
+from maxi_mlx.api.openai.answer_schema import ScoredToken
 from maxi_mlx.api.openai.logprobs import chat_logprobs
 from maxi_mlx.core.events import Completed, Finished, TokenLogprob
 
@@ -24,7 +26,7 @@ class CallGatherer:
         self._pieces: list[str] | None = None  # of the open call's arguments
         self._num_calls = 0
 
-    def start(self, call_id: str, name: str) -> list[dict[str, Any]]:
+    def start(self, call_id: str, name: str) -> list[CalledTool]:
         """Begins a call; gives the one before, if there is one."""
         done = self.finish()
         self._id, self._name, self._pieces = call_id, name, []
@@ -34,7 +36,7 @@ class CallGatherer:
         assert self._pieces is not None, "arguments come after their call's start"
         self._pieces.append(arguments)
 
-    def finish(self) -> list[dict[str, Any]]:
+    def finish(self) -> list[CalledTool]:
         if self._pieces is None:
             return []
         arguments = _object("".join(self._pieces))
@@ -43,8 +45,11 @@ class CallGatherer:
             return []
         index = self._num_calls
         self._num_calls += 1
-        function = {"index": index, "name": self._name, "arguments": arguments}
-        return [{"id": self._id, "function": function}]
+        called: CalledTool = {
+            "id": self._id,
+            "function": {"index": index, "name": self._name, "arguments": arguments},
+        }
+        return [called]
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -55,15 +60,14 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def ending(finished: Finished, completed: Completed) -> dict[str, Any]:
-    """The last object's fields. All that came before the prompt was read (waiting, loading the
-    model, its template and tokenizer) counts as loading."""
+def ending(finished: Finished, completed: Completed) -> Ending:
+    """The last object's fields."""
     timings, usage = completed.timings, completed.usage
     return {
         "done": True,
         "done_reason": "length" if finished.reason == "length" else "stop",
         "total_duration": nanoseconds(timings.queue_s + timings.prefill_s + timings.decode_s),
-        "load_duration": nanoseconds(timings.queue_s),
+        "load_duration": nanoseconds(timings.load_s),
         "prompt_eval_count": usage.prompt_tokens,
         "prompt_eval_duration": nanoseconds(timings.prefill_s),
         "eval_count": usage.completion_tokens,
@@ -75,7 +79,6 @@ def nanoseconds(seconds: float) -> int:
     return round(seconds * _NANOSECONDS)
 
 
-def logprobs(tokens: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
+def logprobs(tokens: Sequence[TokenLogprob]) -> list[ScoredToken]:
     """The shape is that of OpenAI's chat."""
-    content: list[dict[str, Any]] = chat_logprobs(tokens)["content"]
-    return content
+    return chat_logprobs(tokens)["content"]

@@ -67,6 +67,7 @@ class GenerateBody(WritingBody, frozen=True, kw_only=True):
 
 class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
+    keep_alive: float | str | None = None
     input: str | list[str] | None = None
     truncate: bool | None = None
     dimensions: int | None = None
@@ -74,6 +75,7 @@ class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
 
 class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
+    keep_alive: float | str | None = None
     prompt: str | None = None
 
 

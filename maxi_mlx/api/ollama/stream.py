@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, assert_never
 
+from maxi_mlx.api.ollama.answer_schema import CalledTool, ChatMessage
 from maxi_mlx.api.ollama.context import encode_context
 from maxi_mlx.api.ollama.errors import error_body
 from maxi_mlx.api.ollama.pieces import CallGatherer, ending, logprobs
@@ -24,7 +25,7 @@ from maxi_mlx.core.events import (
 )
 from maxi_mlx.core.request import Message
 
-Calls = list[dict[str, Any]]
+Calls = list[CalledTool]
 
 
 class LineWriter(ABC):
@@ -126,7 +127,7 @@ class GenerateLineWriter(LineWriter):
 
 
 def chat_content(text: str, *, thinking: str, calls: Calls) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": text}
+    message: ChatMessage = {"role": "assistant", "content": text}
     if thinking:
         message["thinking"] = thinking
     if calls:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import assert_never
 
 from maxi_mlx.api.openai.audio import AudioCall, AudioFormat
+from maxi_mlx.api.openai.audio_answer_schema import (
+    DurationUsage,
+    SegmentItem,
+    VerboseTranscription,
+    WordItem,
+)
 from maxi_mlx.api.openai.errors import error_body
 from maxi_mlx.api.openai.sse import DONE, frame, to_json
 from maxi_mlx.api.openai.subtitles import srt, vtt
@@ -93,21 +99,21 @@ class TranscriptionAnswer:
             case "vtt":
                 return vtt(self._segments).encode()
 
-    def _verbose(self) -> dict[str, Any]:
+    def _verbose(self) -> VerboseTranscription:
         task: Task = self._call.request.task
         language = _TRANSLATED_INTO if task == "translate" else self._language
-        body: dict[str, Any] = {
+        body: VerboseTranscription = {
             "task": task,
             # A string in OpenAI's own types; nothing was said in it.
             "language": language or "",
             "duration": round(self._duration_s, 3),
             "text": self._text.text,
+            "usage": _usage(self._duration_s),
         }
         if self._call.has_words:
             body["words"] = [_word(word) for each in self._segments for word in each.words]
         if self._call.has_segments:
             body["segments"] = [_segment(segment) for segment in self._segments]
-        body["usage"] = _usage(self._duration_s)
         return body
 
 
@@ -143,18 +149,18 @@ class TranscriptionStreamWriter:
                 assert_never(event)
 
 
-def _usage(duration_s: float) -> dict[str, Any]:
+def _usage(duration_s: float) -> DurationUsage:
     return {"type": "duration", "seconds": round(duration_s, 3)}
 
 
-def _segment(segment: Segment) -> dict[str, Any]:
+def _segment(segment: Segment) -> SegmentItem:
     return {
         "id": segment.id,
         "seek": segment.seek,
         "start": round(segment.start_s, 3),
         "end": round(segment.end_s, 3),
         "text": segment.text,
-        "tokens": segment.tokens,
+        "tokens": list(segment.tokens),
         "temperature": segment.temperature,
         "avg_logprob": segment.avg_logprob,
         "compression_ratio": segment.compression_ratio,
@@ -162,5 +168,5 @@ def _segment(segment: Segment) -> dict[str, Any]:
     }
 
 
-def _word(word: Word) -> dict[str, Any]:
+def _word(word: Word) -> WordItem:
     return {"word": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from maxi_mlx.api.openai.answer import Answer, Call, Choice
+from maxi_mlx.api.openai.answer_schema import CalledFunction, ChatLogprobs, ChatMessage
 from maxi_mlx.api.openai.logprobs import chat_logprobs
 from maxi_mlx.api.openai.sse import to_json
 from maxi_mlx.api.openai.stream import StreamWriter
@@ -26,7 +27,7 @@ class ChatStreamWriter(StreamWriter):
         role = b'"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}'
         return b"".join(head + role + b"\n\n" for head in self._heads)
 
-    def _logprobs(self, delta: TextDelta) -> dict[str, Any]:
+    def _logprobs(self, delta: TextDelta) -> ChatLogprobs:
         return chat_logprobs(delta.tokens)
 
     def _delta(self, event: ReasoningDelta | ToolCallStart | ToolCallDelta) -> bytes:
@@ -61,7 +62,7 @@ class ChatAnswer(Answer):
     object_name = "chat.completion"
 
     def _choice(self, choice: Choice) -> dict[str, Any]:
-        message: dict[str, Any] = {
+        message: ChatMessage = {
             "role": "assistant",
             # Null says that there are just calls; an answer of no words is the empty text.
             "content": choice.text if choice.text or not choice.calls else None,
@@ -84,5 +85,5 @@ class ChatAnswer(Answer):
         }
 
 
-def _function(call: Call) -> dict[str, str]:
+def _function(call: Call) -> CalledFunction:
     return {"name": call.name, "arguments": call.arguments}

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from maxi_mlx.api.openai.answer import Answer, Choice
+from maxi_mlx.api.openai.answer_schema import TextLogprobs
 from maxi_mlx.api.openai.logprobs import CompletionLogprobs
 from maxi_mlx.api.openai.stream import StreamWriter
 from maxi_mlx.core.events import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
@@ -27,7 +28,7 @@ class CompletionStreamWriter(StreamWriter):
         """Nothing: a text completion has no role to announce."""
         return b""
 
-    def _logprobs(self, delta: TextDelta) -> dict[str, Any]:
+    def _logprobs(self, delta: TextDelta) -> TextLogprobs:
         return self._tokens[delta.choice].add(delta.tokens)
 
     def _delta(self, _event: ReasoningDelta | ToolCallStart | ToolCallDelta) -> bytes:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from maxi_mlx.api.openai.answer_schema import EmbeddingList
 from maxi_mlx.api.openai.decode import decode
 from maxi_mlx.api.openai.parse import MAX_MODEL_NAME_CHARS
 from maxi_mlx.api.openai.sse import to_json
@@ -73,25 +74,24 @@ def parse_embedding(body: bytes, *, request_id: str) -> EmbeddingCall:
 
 def embedding_body(result: EmbeddingResult, encoding_format: EncodingFormat) -> bytes:
     """OpenAI's list of embeddings; base64 is of little-endian float32."""
-    rows: list[list[float]] | list[str]
+    rows: list[list[float] | str]
     if encoding_format == "float":
         rows = result.rows.tolist()
     else:
         rows = [base64.b64encode(row.tobytes()).decode() for row in result.rows.astype("<f4")]
-    return to_json(
-        {
-            "object": "list",
-            "data": [
-                {"object": "embedding", "index": index, "embedding": row}
-                for index, row in enumerate(rows)
-            ],
-            "model": result.model,
-            "usage": {
-                "prompt_tokens": result.prompt_tokens,
-                "total_tokens": result.prompt_tokens,
-            },
-        }
-    )
+    answer: EmbeddingList = {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": index, "embedding": row}
+            for index, row in enumerate(rows)
+        ],
+        "model": result.model,
+        "usage": {
+            "prompt_tokens": result.prompt_tokens,
+            "total_tokens": result.prompt_tokens,
+        },
+    }
+    return to_json(answer)
 
 
 def _inputs(wire: Input | None) -> tuple[str | tuple[int, ...], ...]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable
-from typing import Any
 
+from maxi_mlx.api.openai.answer_schema import (
+    ChatLogprobs,
+    ScoredToken,
+    TextLogprobs,
+    TokenScore,
+)
 from maxi_mlx.core.events import TokenLogprob, TopLogprob
 
 # What OpenAI writes for a token that is as good as impossible.
@@ -17,15 +22,15 @@ def finite(logprob: float) -> float:
     return min(logprob, 0.0) if logprob > LOWEST_LOGPROB else LOWEST_LOGPROB
 
 
-def chat_logprobs(tokens: Iterable[TokenLogprob]) -> dict[str, Any]:
-    content = [
+def chat_logprobs(tokens: Iterable[TokenLogprob]) -> ChatLogprobs:
+    content: list[ScoredToken] = [
         {**_token(token), "top_logprobs": [_token(other) for other in token.top]}
         for token in tokens
     ]
     return {"content": content, "refusal": None}
 
 
-def _token(token: TokenLogprob | TopLogprob) -> dict[str, Any]:
+def _token(token: TokenLogprob | TopLogprob) -> TokenScore:
     return {
         "token": token.text,
         "logprob": finite(token.logprob),
@@ -43,7 +48,7 @@ class CompletionLogprobs:
         self._num_chars = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def add(self, tokens: Iterable[TokenLogprob]) -> dict[str, Any]:
+    def add(self, tokens: Iterable[TokenLogprob]) -> TextLogprobs:
         """The next tokens' lists."""
         tokens = tuple(tokens)
         return {

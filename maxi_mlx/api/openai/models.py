@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from maxi_mlx.api.openai.answer_schema import ModelItem
 from maxi_mlx.api.openai.sse import to_json
 from maxi_mlx.core.models import ABILITIES, ModelEntry
 
@@ -18,15 +18,15 @@ def model_body(entry: ModelEntry) -> bytes:
     return to_json(_model(entry))
 
 
-def _model(entry: ModelEntry) -> dict[str, Any]:
+def _model(entry: ModelEntry) -> ModelItem:
     organisation = entry.org_name.partition("/")[0] if entry.org_name else "local"
-    model = {
+    model: ModelItem = {
         "id": entry.id,
         "object": "model",
         "created": entry.created,
         "owned_by": organisation,
         "kind": entry.kind,
-        "abilities": ABILITIES.get(entry.kind, ()),
+        "abilities": list(ABILITIES.get(entry.kind, ())),
     }
     # Beyond OpenAI's keys, under the names that clients look for. Absent where unknown: some
     # clients take a missing number, but not null.

@@ -30,7 +30,9 @@ def reasoning(body: ChatBody, *, effort: str | None) -> Reasoning:
     thinking = body.thinking
     if isinstance(thinking, bool):
         thinking = Thinking(type="enabled" if thinking else "disabled")
-    enabled = body.enable_thinking
+    enabled = _switched(body.chat_template_kwargs or {})
+    if enabled is None:
+        enabled = body.enable_thinking
     if thinking is not None and enabled is None:
         enabled = _is_enabled(thinking)
     if enabled is None and effort == "none":
@@ -41,6 +43,12 @@ def reasoning(body: ChatBody, *, effort: str | None) -> Reasoning:
         "thinking.budget_tokens": None if thinking is None else thinking.budget_tokens,
     }
     return Reasoning(effort=effort, enabled=enabled, budget_tokens=_budget(budgets))
+
+
+def _switched(template_kwargs: Mapping[str, Any]) -> bool | None:
+    """What the template is told under its own names for whether to think."""
+    given = (template_kwargs.get(name) for name in ("enable_thinking", "thinking"))
+    return next((value for value in given if isinstance(value, bool)), None)
 
 
 def _is_enabled(thinking: Thinking) -> bool | None:

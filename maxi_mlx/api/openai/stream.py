@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, assert_never
+from typing import ClassVar, assert_never
 
 from maxi_mlx.api.openai.answer import finish_word
+from maxi_mlx.api.openai.answer_schema import ChatLogprobs, TextLogprobs
 from maxi_mlx.api.openai.errors import error_body
 from maxi_mlx.api.openai.sse import DONE, frame, to_json
 from maxi_mlx.api.openai.usage import usage_object
@@ -72,7 +73,7 @@ class StreamWriter(ABC):
         """What comes before any event."""
 
     @abstractmethod
-    def _logprobs(self, delta: TextDelta) -> dict[str, Any]:
+    def _logprobs(self, delta: TextDelta) -> ChatLogprobs | TextLogprobs:
         """The log-probabilities of a delta's tokens."""
 
     @abstractmethod

@@ -45,6 +45,11 @@ def tool_use(body: ChatBody) -> ToolUse:
         raise InvalidRequest(
             "'functions' is the older name of 'tools'; send one of them.", param="functions"
         )
+    if body.tools and body.function_call not in (None, "auto"):
+        raise InvalidRequest(
+            "'function_call' goes with 'functions'; beside 'tools' send 'tool_choice'.",
+            param="function_call",
+        )
     if body.functions or body.function_call not in (None, "none", "auto"):
         return _functions(body)
     mode, choice = _mode(body.tool_choice, "tool_choice")
@@ -59,6 +64,11 @@ def tool_use(body: ChatBody) -> ToolUse:
 
 def _functions(body: ChatBody) -> ToolUse:
     wanted = body.function_call
+    if body.tool_choice not in (None, "auto"):
+        raise InvalidRequest(
+            "'tool_choice' goes with 'tools'; beside 'functions' send 'function_call'.",
+            param="tool_choice",
+        )
     if wanted == "none":
         return ToolUse()
     tools = tuple(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from maxi_mlx.api.openai.answer_schema import UsageItem
 from maxi_mlx.core.events import Usage
 
 
-def usage_object(usage: Usage) -> dict[str, Any]:
+def usage_object(usage: Usage) -> UsageItem:
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,

@@ -17,7 +17,7 @@ from maxi_mlx.api.responses.parse import (
 )
 from maxi_mlx.api.responses.response import Response
 from maxi_mlx.api.responses.truncation import num_droppable, without_turns
-from maxi_mlx.api.responses.writers import ResponseStream
+from maxi_mlx.api.responses.writers import ResponseStream, replay_frames
 
 __all__ = [
     "AskedResponse",
@@ -32,5 +32,6 @@ __all__ = [
     "object_body",
     "parse_response",
     "read_response",
+    "replay_frames",
     "without_turns",
 ]

@@ -36,7 +36,9 @@ RESPONSE_FIELDS: Mapping[str, Field] = {
         "false: not kept",
     ),
     "background": Field(
-        "honoured", "true: answered at once, to be fetched or cancelled by its id; not with stream"
+        "honoured",
+        "true: answered at once, to be fetched or cancelled by its id; with stream: goes on "
+        "without its client, who can take up the stream again",
     ),
     "max_output_tokens": Field(
         "honoured",

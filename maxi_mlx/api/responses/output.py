@@ -13,12 +13,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from maxi_mlx.api.openai.answer_schema import ScoredToken
 from maxi_mlx.api.openai.logprobs import chat_logprobs
+from maxi_mlx.api.responses.answer_schema import ItemStatus, OutputItem, Part
 from maxi_mlx.api.responses.names import CUSTOM_INPUT, WireName
 from maxi_mlx.core.events import TokenLogprob
 
 WireEvent = dict[str, Any]
-WireItem = dict[str, Any]
 
 
 class OutputItems:
@@ -28,13 +29,13 @@ class OutputItems:
     def __init__(
         self, *, hex_id: str, names: Mapping[str, WireName], sends_summary: bool, logprobs: bool
     ) -> None:
-        self.items: list[WireItem] = []
+        self.items: list[OutputItem] = []
         self._hex_id = hex_id
         self._names = names
         self._sends_summary = sends_summary
         self._has_logprobs = logprobs
         self._pieces: list[str] = []  # of the item that is open
-        self._tokens: list[dict[str, Any]] = []
+        self._tokens: list[ScoredToken] = []
         self._is_open = False
 
     # -- what the events add -------------------------------------------------------------------
@@ -65,14 +66,25 @@ class OutputItems:
     def call(self, call_id: str, name: str) -> Iterator[WireEvent]:
         yield from self.close()
         wire = self._names.get(name, WireName(name=name))
-        item: WireItem = {
-            "type": "custom_tool_call" if wire.is_custom else "function_call",
-            "id": self._id("ctc" if wire.is_custom else "fc"),
-            "call_id": call_id,
-            "name": wire.name,
-            "input" if wire.is_custom else "arguments": "",
-            "status": "in_progress",
-        }
+        item: OutputItem
+        if wire.is_custom:
+            item = {
+                "type": "custom_tool_call",
+                "id": self._id("ctc"),
+                "call_id": call_id,
+                "name": wire.name,
+                "input": "",
+                "status": "in_progress",
+            }
+        else:
+            item = {
+                "type": "function_call",
+                "id": self._id("fc"),
+                "call_id": call_id,
+                "name": wire.name,
+                "arguments": "",
+                "status": "in_progress",
+            }
         if wire.namespace is not None:
             item["namespace"] = wire.namespace
         yield self._open(item)
@@ -85,7 +97,7 @@ class OutputItems:
         if self.items[-1]["type"] == "function_call":
             yield self._event("function_call_arguments.delta", delta=text)
 
-    def close(self, status: str = "completed") -> Iterator[WireEvent]:
+    def close(self, status: ItemStatus = "completed") -> Iterator[WireEvent]:
         """Ends the item that is open, if one is."""
         if not self._is_open:
             return
@@ -94,7 +106,7 @@ class OutputItems:
         text = "".join(self._pieces)
         match item["type"]:
             case "message":
-                part = {**_text_part(text), "logprobs": self._tokens}
+                part = _text_part(text, self._tokens)
                 item["content"] = [part]
                 yield self._event(
                     "output_text.done", content_index=0, text=text, logprobs=self._tokens
@@ -118,16 +130,16 @@ class OutputItems:
             yield from self.close()
             yield from self._open_message()
 
-    def snapshot(self) -> list[WireItem]:
+    def snapshot(self) -> list[OutputItem]:
         """The items, the open one as far as it is there."""
         if not self._is_open:
             return list(self.items)
-        item, text = dict(self.items[-1]), "".join(self._pieces)
+        item, text = self.items[-1].copy(), "".join(self._pieces)
         match item["type"]:
             case "message":
-                item["content"] = [{**_text_part(text), "logprobs": list(self._tokens)}]
+                item["content"] = [_text_part(text, list(self._tokens))]
             case "reasoning":
-                item.update(self._thought_fields(text))
+                self._think(item, text)
             case "function_call":
                 item["arguments"] = text
             case _:
@@ -136,7 +148,7 @@ class OutputItems:
 
     # -- opening and closing -------------------------------------------------------------------
 
-    def _open(self, item: WireItem) -> WireEvent:
+    def _open(self, item: OutputItem) -> WireEvent:
         self.items.append(item)
         self._pieces, self._tokens = [], []
         self._is_open = True
@@ -152,18 +164,25 @@ class OutputItems:
                 "status": "in_progress",
             }
         )
-        yield self._event("content_part.added", content_index=0, part=_text_part(""))
+        yield self._event("content_part.added", content_index=0, part=_text_part("", []))
 
     def _open_thought(self) -> Iterator[WireEvent]:
-        item = {"type": "reasoning", "id": self._id("rs"), "summary": [], "status": "in_progress"}
-        yield self._open(item if self._sends_summary else {**item, "content": []})
+        item: OutputItem = {
+            "type": "reasoning",
+            "id": self._id("rs"),
+            "summary": [],
+            "status": "in_progress",
+        }
+        if not self._sends_summary:
+            item["content"] = []
+        yield self._open(item)
         if self._sends_summary:
             yield self._event("reasoning_summary_part.added", summary_index=0, part=_summary(""))
         else:
             yield self._event("content_part.added", content_index=0, part=_thought(""))
 
-    def _close_thought(self, item: WireItem, text: str) -> Iterator[WireEvent]:
-        item.update(self._thought_fields(text))
+    def _close_thought(self, item: OutputItem, text: str) -> Iterator[WireEvent]:
+        self._think(item, text)
         if self._sends_summary:
             yield self._event("reasoning_summary_text.done", summary_index=0, text=text)
             yield self._event("reasoning_summary_part.done", summary_index=0, part=_summary(text))
@@ -171,10 +190,11 @@ class OutputItems:
             yield self._event("reasoning_text.done", content_index=0, text=text)
             yield self._event("content_part.done", content_index=0, part=_thought(text))
 
-    def _thought_fields(self, text: str) -> dict[str, Any]:
+    def _think(self, item: OutputItem, text: str) -> None:
         if self._sends_summary:
-            return {"summary": [_summary(text)]}
-        return {"content": [_thought(text)]}
+            item["summary"] = [_summary(text)]
+        else:
+            item["content"] = [_thought(text)]
 
     def _is_open_of(self, kind: str) -> bool:
         return self._is_open and self.items[-1]["type"] == kind
@@ -192,15 +212,15 @@ class OutputItems:
         return {"type": f"response.{kind}", "output_index": len(self.items) - 1, "item": item}
 
 
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _text_part(text: str, logprobs: list[ScoredToken]) -> Part:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
 
 
-def _summary(text: str) -> dict[str, Any]:
+def _summary(text: str) -> Part:
     return {"type": "summary_text", "text": text}
 
 
-def _thought(text: str) -> dict[str, Any]:
+def _thought(text: str) -> Part:
     return {"type": "reasoning_text", "text": text}
 
 

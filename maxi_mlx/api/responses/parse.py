@@ -21,6 +21,7 @@ from maxi_mlx.api.openai.sampling import (
     stop_strings,
 )
 from maxi_mlx.api.openai.schema import ChatBody
+from maxi_mlx.api.responses.answer_schema import Repeated
 from maxi_mlx.api.responses.items import (
     PlacedItem,
     RawItem,
@@ -69,6 +70,7 @@ class ResponseCall:
     """
 
     request: GenerateRequest
+    asked: Repeated
     stream: bool = False
     stores: bool = True
     in_background: bool = False
@@ -76,7 +78,6 @@ class ResponseCall:
     previous_id: str | None = None
     sends_summary: bool = False
     input_items: Sequence[RawItem] = ()
-    asked: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, WireName] = field(default_factory=dict)
 
 
@@ -153,7 +154,7 @@ def parse_response(
         previous_id=asked.previous_id,
         sends_summary=_summary(fields) is not None,
         input_items=kept,
-        asked={**_asked(asked, tools), "store": stores},
+        asked=_asked(asked, tools, stores=stores),
         names=tools.names,
     )
 
@@ -239,7 +240,7 @@ def _top_logprobs(fields: ResponseBody) -> int | None:
     return None
 
 
-def _asked(asked: AskedResponse, tools: ResponseTools) -> dict[str, Any]:
+def _asked(asked: AskedResponse, tools: ResponseTools, *, stores: bool) -> Repeated:
     """The request's fields that the response repeats, in the forms of OpenAI's schema."""
     fields, raw = asked.fields, asked.raw
     text = raw.get("text") or {}
@@ -265,14 +266,15 @@ def _asked(asked: AskedResponse, tools: ResponseTools) -> dict[str, Any]:
             "verbosity": _text_or_none(text.get("verbosity")),
         },
         "tool_choice": raw.get("tool_choice") or "auto",
-        "tools": tools.shown,
+        "tools": list(tools.shown),
         "top_logprobs": fields.top_logprobs or 0,
-        "truncation": fields.truncation or "disabled",
+        "truncation": "auto" if fields.truncation == "auto" else "disabled",
         "user": _text_or_none(raw.get("user")),
+        "store": stores,
     }
 
 
-def _repeated_format(raw: dict[str, Any] | None) -> Mapping[str, Any]:
+def _repeated_format(raw: dict[str, Any] | None) -> dict[str, Any]:
     if raw is None:
         return {"type": "text"}
     inner = raw.get("json_schema")

@@ -33,12 +33,6 @@ def refuse_unserved(body: ResponseBody) -> None:
             f"'truncation' must be 'auto' or 'disabled', not {shown(body.truncation)!r}.",
             param="truncation",
         )
-    if body.background and body.stream:
-        raise InvalidRequest(
-            "'background' together with 'stream' is not served: fetch the response by its id "
-            "instead.",
-            param="background",
-        )
 
 
 def check_metadata(metadata: Mapping[str, str]) -> None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, assert_never
+from collections.abc import Iterator
+from typing import assert_never
 
 from maxi_mlx.api.openai.sse import to_json
+from maxi_mlx.api.responses.answer_schema import (
+    ErrorItem,
+    ResponseObject,
+    Status,
+    Unused,
+    UsageItem,
+)
 from maxi_mlx.api.responses.output import OutputItems, WireEvent
 from maxi_mlx.api.responses.parse import ResponseCall
 from maxi_mlx.core.errors import MaxiError
@@ -24,7 +31,7 @@ from maxi_mlx.core.events import (
 )
 
 # The keys that OpenAI's schema wants even where there is nothing to say.
-_UNUSED: Mapping[str, Any] = {
+_UNUSED: Unused = {
     "conversation": None,
     "max_tool_calls": None,
     "prompt": None,
@@ -46,8 +53,8 @@ class Response:
         self.model = model
         self._created = created
         self._completed: int | None = None
-        self._status = "in_progress"
-        self._error: dict[str, Any] | None = None
+        self._status: Status = "in_progress"
+        self._error: ErrorItem | None = None
         self._usage: Usage | None = None
         self._is_cut = False
         self._is_announced = False
@@ -97,7 +104,7 @@ class Response:
         for _ in self.feed(event):
             pass
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> ResponseObject:
         """The response as it is now, in OpenAI's shape."""
         return {
             "id": self.id,
@@ -154,7 +161,7 @@ def _error_code(error: MaxiError) -> str:
     return "server_error" if error.status >= 500 else "invalid_prompt"
 
 
-def usage_object(usage: Usage) -> dict[str, Any]:
+def usage_object(usage: Usage) -> UsageItem:
     return {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},

@@ -37,7 +37,7 @@ class ResponseTools:
     tools: tuple[Tool, ...] = ()
     choice: ToolChoice = field(default_factory=ToolChoice)
     names: Mapping[str, WireName] = field(default_factory=dict)
-    shown: tuple[Mapping[str, Any], ...] = ()
+    shown: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _names(found: Sequence[_Found]) -> dict[str, WireName]:
     return names
 
 
-def _repeated(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+def _repeated(raw: Mapping[str, Any]) -> dict[str, Any]:
     """A tool with the keys that OpenAI's schema wants."""
     kind = raw.get("type") or "function"
     if kind != "function":

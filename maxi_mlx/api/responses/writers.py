@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from maxi_mlx.api.openai.sse import to_json
+from maxi_mlx.api.responses.output import WireEvent
+from maxi_mlx.api.responses.replay import replayed
 from maxi_mlx.api.responses.response import Response
 from maxi_mlx.core.events import Event
 
@@ -21,10 +26,23 @@ class ResponseStream:
         return b""
 
     def event(self, event: Event) -> bytes:
-        frames = []
-        for wire in self._response.feed(event):
-            kind = wire["type"]
-            wire["sequence_number"] = self._number
-            self._number += 1
-            frames.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), to_json(wire)))
-        return b"".join(frames)
+        return b"".join(self.frames(event))
+
+    def frames(self, event: Event) -> list[bytes]:
+        written = _numbered(self._response.feed(event), begin=self._number)
+        self._number += len(written)
+        return written
+
+
+def replay_frames(response: Mapping[str, Any]) -> list[bytes]:
+    """The stream of a response that is kept."""
+    return _numbered(replayed(response), begin=0)
+
+
+def _numbered(events: Iterable[WireEvent], *, begin: int) -> list[bytes]:
+    frames = []
+    for number, event in enumerate(events, begin):
+        event["sequence_number"] = number
+        kind = event["type"].encode()
+        frames.append(b"event: %b\ndata: %b\n\n" % (kind, to_json(event)))
+    return frames

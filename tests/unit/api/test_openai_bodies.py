@@ -176,6 +176,7 @@ json_values = st.recursive(
 FIELD_NAMES = sorted({*CHAT_FIELDS, *COMPLETION_FIELDS, *RESPONSES_FIELDS, "unknown"})
 
 
+@pytest.mark.slow
 @ENDPOINTS
 @settings(max_examples=150, deadline=None)
 @given(fields=st.dictionaries(st.sampled_from(FIELD_NAMES), json_values, max_size=4))

@@ -55,8 +55,18 @@ def request_of(**fields: Any) -> GenerateRequest:
         ({"thinking_budget": 7, "thinking_token_budget": 5}, Reasoning(budget_tokens=7), {}),
         (
             {"enable_thinking": True, "chat_template_kwargs": {"enable_thinking": False}},
-            Reasoning(enabled=True),
+            Reasoning(enabled=False),
             {"enable_thinking": False},
+        ),
+        (
+            {"chat_template_kwargs": {"thinking": False}},
+            Reasoning(enabled=False),
+            {"enable_thinking": False, "thinking": False},
+        ),
+        (
+            {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": "yes"}},
+            Reasoning(effort="none", enabled=False),
+            {"reasoning_effort": "none", "enable_thinking": "yes"},
         ),
     ],
     ids=str,

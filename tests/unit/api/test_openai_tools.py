@@ -140,6 +140,8 @@ def test_functions_are_tools_of_one_call() -> None:
     assert call.request.tool_choice == ToolChoice(mode="required", names=("get_weather",))
     assert not call.request.parallel_tool_calls
     assert parse(functions=[WEATHER]).request.tool_choice == ToolChoice()
+    assert parse(functions=[WEATHER], tool_choice="auto") == parse(functions=[WEATHER])
+    assert parse(tools=TOOLS, function_call="auto") == parse(tools=TOOLS)
 
 
 def tool(**function: Any) -> dict[str, Any]:
@@ -180,6 +182,10 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     (tool(parameters={"not": {"minItems": -1}}), f"{P}.not.minItems", "from 0"),
     ({"tools": [*TOOLS, TOOLS[0]]}, "tools[2].function.name", "an earlier tool's"),
     ({"tools": TOOLS, "functions": [WEATHER]}, "functions", "the older name"),
+    ({"functions": [WEATHER], "tool_choice": "none"}, "tool_choice", "send 'function_call'"),
+    ({"functions": [WEATHER], "tool_choice": NAMED}, "tool_choice", "send 'function_call'"),
+    ({"tools": TOOLS, "function_call": "none"}, "function_call", "send 'tool_choice'"),
+    ({"tools": TOOLS, "function_call": {"name": "get_time"}}, "function_call", "'tool_choice'"),
     ({"functions": [{}]}, "functions[0].name", "is missing"),
     ({"functions": [WEATHER, WEATHER]}, "functions[1].name", "an earlier tool's"),
     ({"functions": [WEATHER], "function_call": "required"}, "function_call", "'required'"),

@@ -330,7 +330,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "moderation": ({"moderation": {"model": "m"}}, "moderation"),
     "context_management": ({"context_management": []}, "context_management"),
     "n": ({"n": 2}, "n"),
-    "background and stream": ({"background": True, "stream": True}, "background"),
     "background without store": ({"background": True, "store": False}, "background"),
     "truncation": ({"truncation": "middle"}, "truncation"),
     "effort": ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),

@@ -1,0 +1,40 @@
+"""What ``/openapi.json`` says of the routes about the server itself."""
+
+from __future__ import annotations
+
+from maxi_mlx.api.openai.answer_schema import ErrorBody
+from maxi_mlx.api.openapi import OpenAPIDocument
+from maxi_mlx.api.openapi.operation import Content, Operation, whole
+from maxi_mlx.server.answer_schema import CacheReport, Health
+
+_ERRORS = (ErrorBody,)
+
+ROOT = Operation(
+    tag="Server",
+    summary="That the server is up.",
+    answers=(Content(media_type="text/plain"),),
+    errors=_ERRORS,
+    needs_key=False,
+)
+
+HEALTH = Operation(
+    tag="Server",
+    summary="Whether requests are taken (else 503); with a key, how the server is set.",
+    answers=(whole(Health),),
+    errors=(ErrorBody, Health),
+    needs_key=False,
+)
+
+CACHE_STATS = Operation(
+    tag="Server",
+    summary="What the caches hold, and the device's memory.",
+    answers=(whole(CacheReport),),
+    errors=_ERRORS,
+)
+
+OPENAPI = Operation(
+    tag="Server",
+    summary="This document.",
+    answers=(whole(OpenAPIDocument),),
+    errors=_ERRORS,
+)
