@@ -35,9 +35,11 @@ INSTALLED_BENCH := $(INSTALLED)-bench
 serve: $(INSTALLED)
 	@$(BIN)/maxi-mlx serve --pull-default $(ARGS)
 
-# By whole files, since tests of one share servers and models; each process may take 2 GB.
+# By whole files, since tests of one share servers and models, and in their order: by default those
+# with the fewest tests come last, which are the longest. Each process may take 2 GB.
 test: lint
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
+		--no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import io
 import tempfile
 import time
 import wave
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from rows.apart import NAME, Apart
 from rows.bench import DEFAULT_STRATEGY, IN_PROCESS, OURS, ROUND_TIMEOUT_S
 from rows.beside import Beside, stream_beside
 from rows.figure import Figure, RowResult, at_most, median, quotients
+from rows.sizes import Sizes
 
 CLIPS = Path(__file__).parents[2] / "tests" / "data" / "speech"
 RATE = 16_000
@@ -61,11 +63,27 @@ async def measure(apart: Apart) -> RowResult:
             besides = [
                 await _beside(server, folder.name, long_sound, run) for run in range(num_long)
             ]
+    return RowResult(
+        row="transcription",
+        model=NAME,
+        strategy=DEFAULT_STRATEGY,
+        figures=_figures(sizes, chat.name, rounds, windows_s, besides),
+        raw={"rounds": rounds, "windows_s": windows_s, "besides": besides},
+    )
+
+
+def _figures(
+    sizes: Sizes,
+    chat: str,
+    rounds: Mapping[str, Sequence[Round]],
+    windows_s: Sequence[float],
+    besides: Sequence[Beside],
+) -> list[Figure]:
     seconds = {name: [each.seconds for each in runs] for name, runs in rounds.items()}
     ours, theirs = (median(seconds[name]) / sizes.speech_s for name in (OURS, IN_PROCESS))
     window_s = median(windows_s)
     longest_s = median([beside.longest_gap_s for beside in besides])
-    figures = [
+    return [
         Figure(
             what=f"{sizes.speech_s:.0f} s of speech to text ÷ in-process mlx-whisper",
             target=at_most(1.05),
@@ -73,20 +91,13 @@ async def measure(apart: Apart) -> RowResult:
             detail=f"{ours:.3f} and {theirs:.3f} s for a second of speech",
         ),
         Figure(
-            what=f"longest gap of a {chat.name} stream beside {sizes.long_speech_s / 60:.3g} min "
+            what=f"longest gap of a {chat} stream beside {sizes.long_speech_s / 60:.3g} min "
             "of speech ÷ a window's time",
             target=at_most(1.2),
             runs=[beside.longest_gap_s / window_s for beside in besides],
             detail=f"{longest_s * 1000:.0f} and {window_s * 1000:.0f} ms",
         ),
     ]
-    return RowResult(
-        row="transcription",
-        model=NAME,
-        strategy=DEFAULT_STRATEGY,
-        figures=figures,
-        raw={"rounds": rounds, "windows_s": windows_s, "besides": besides},
-    )
 
 
 async def _rounds(

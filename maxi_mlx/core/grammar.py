@@ -36,7 +36,8 @@ class Json:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Text that a regular expression matches as a whole (Rust's syntax, no look-around)."""
+    """Text that a regular expression matches as a whole (Rust's syntax, no look-around; ``\\d`` and
+    ``\\w`` are ASCII's)."""
 
     regex: str
 

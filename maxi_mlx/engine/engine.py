@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -46,6 +46,7 @@ from maxi_mlx.kv_cache.disk.tier import DiskTier
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.vectors.requests import Vectors
+    from maxi_mlx.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -315,13 +316,8 @@ class Engine:
         jobs = make_jobs(request, model, prompts, generation)
         yield Started(model.entry.id, generation.prompt_tokens)
         if request.echo:
-            for job, prompt in zip(jobs, request.prompts, strict=True):
-                if isinstance(prompt, TextPrompt):
-                    text = prompt.text
-                else:
-                    text = model.vocabulary.text(job.token_ids)
-                for row in job.rows:
-                    yield TextDelta(row.choice, text)
+            for event in _echoes(request, jobs, model.vocabulary):
+                yield event
         events = generation.events()
         try:
             self._device.post(partial(_submit, handle, tuple(jobs)))
@@ -368,6 +364,19 @@ def _start_disk_tier(settings: Settings) -> DiskTier | None:
     disk = DiskTier(settings.cache_dir or default_folder(), settings.cache_disk_bytes)
     disk.start()
     return disk
+
+
+def _echoes(
+    request: GenerateRequest, jobs: Sequence[PromptJob], vocabulary: Vocabulary
+) -> Iterator[Event]:
+    """Each answer begins with its prompt."""
+    for job, prompt in zip(jobs, request.prompts, strict=True):
+        if isinstance(prompt, TextPrompt):
+            text = prompt.text
+        else:
+            text = vocabulary.text(job.token_ids)
+        for row in job.rows:
+            yield TextDelta(row.choice, text)
 
 
 def _submit(handle: LanguageHandle, jobs: Sequence[PromptJob]) -> None:

@@ -66,6 +66,8 @@ class ResponseRuns:
         finally:
             del self._by_id[run.response.id]
             if run.log is not None:
+                # Its readers wait for an end, also where making it failed.
+                run.log.add((), is_end=True)
                 self._keep_log(run.response.id, run.log)
             run.ended.set()
 

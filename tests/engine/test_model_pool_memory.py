@@ -249,6 +249,11 @@ async def test_a_prompt_has_idle_models_make_room(tiny_model: TinyModel) -> None
         assert loaded(engine) == {"tiny-llama"}
 
 
+def decoding(engine: Engine) -> int:
+    """On the device thread."""
+    return sum(work.num_decoding for work in engine._device._works)
+
+
 async def test_at_the_second_mark_the_newest_request_ends_and_no_other(
     tiny_model: TinyModel,
 ) -> None:
@@ -257,15 +262,16 @@ async def test_at_the_second_mark_the_newest_request_ends_and_no_other(
         older = make_request(PROMPT, max_tokens=400)
         alone = (await ask(engine, older)).text
         await ask(engine, make_request(PROMPT, model="tiny-qwen3"))
+        newer = make_request([10] * 300, model="tiny-qwen3", n=2, max_tokens=200)
         tasks: list[asyncio.Task[Reply]] = []
-        for request in (older, make_request(PROMPT, model="tiny-qwen3", max_tokens=400)):
+        for request, num_rows in ((older, 1), (newer, 3)):
             tasks.append(asyncio.create_task(ask(engine, request)))
-            while sum(m.num_running for m in engine.status().loaded) < len(tasks):
-                await asyncio.sleep(0.01)
+            while await engine._device.call(lambda: decoding(engine)) < num_rows:
+                pass
 
         def squeeze() -> None:
-            # A row has some 260 kB.
-            engine._device.limit_bytes = int((mx.get_active_memory() - 100_000) / 1.125)
+            # The newer one has some 520 kB; the older one may grow by 130.
+            engine._device.limit_bytes = int((mx.get_active_memory() - 150_000) / 1.125)
 
         await engine._device.call(squeeze)
         replies = await asyncio.gather(*tasks)

@@ -69,7 +69,6 @@ async def test_reading_a_prompt_takes_time_from_its_first_slice_on(client: Clien
     content = " ".join(f"never sent before {number}" for number in range(40))
     ask = asked(messages=[{"role": "user", "content": content}], options={"num_predict": 1})
     answer = await chat(client, ask)
-    assert answer["prompt_eval_duration"] > 10 * answer["eval_duration"]
     assert answer["prompt_eval_duration"] / 1e9 > 0.0005
 
 

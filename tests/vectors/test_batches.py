@@ -104,6 +104,13 @@ def test_one_slow_batch_is_soon_forgotten() -> None:
     assert largest(size, 0.5, longest=32) > 20
 
 
+def test_a_tiny_batch_is_no_guide_for_large_ones() -> None:
+    size = BatchSize(width=10**9)
+    size.learn(1, 128, 0.084)
+    size.learn(1, 1, 0.001)
+    assert size.seconds(8, 128) == pytest.approx(8 * 0.084, rel=0.5)
+
+
 @pytest.mark.parametrize(
     ("fixed_s", "token_s", "fixed_tokens"),
     [(0.005, 0.00065, 7.7), (0.003, 1e-5, 300.0), (0.02, 1e-9, 2048.0), (0.0, 0.001, 4.0)],
@@ -115,16 +122,23 @@ def test_what_a_batch_costs_by_itself_is_learnt(
     size = BatchSize(width=10**9)  # so wide that looks at other tokens cost nothing
     assert size.fixed_tokens == 64
     size.learn(1, 64, 9.0)  # compiled its kernels
-    for count, length in ((1, 64), (1, 128), (4, 50), (2, 256), (1, 16)):
+    for count, length in ((1, 64), (1, 128), (4, 50), (2, 256), (1, 16)) * 3:
         size.learn(count, length, fixed_s + count * length * token_s)
     assert size.fixed_tokens == pytest.approx(fixed_tokens, rel=0.02)
     assert size.seconds(3, 100) == pytest.approx(fixed_s + 300 * token_s, rel=0.2)
 
 
-def test_batches_that_are_alike_tell_nothing_of_it() -> None:
+@pytest.mark.parametrize(
+    "batches",
+    [[(4, 32, 0.011), (4, 32, 0.009)] * 5, [(1, 64, 0.02), (1, 300, 0.01)]],
+    ids=["all alike", "too few"],
+)
+def test_a_few_batches_or_such_as_are_alike_tell_nothing_of_it(
+    batches: list[tuple[int, int, float]],
+) -> None:
     size = BatchSize(width=64)
-    for seconds in (0.011, 0.009, 0.012, 0.01):
-        size.learn(4, 32, seconds)
+    for batch in batches:
+        size.learn(*batch)
     assert size.fixed_tokens == 64
 
 

@@ -113,7 +113,8 @@ class GrammarWriter:
                 if ends_in_escape(regex):
                     raise InvalidRequest("The regular expression ends with a lone backslash.")
                 self.words.pieces += [text for text in [example(regex)] if text]
-                return f"/{regex_to_lark(regex, use_ascii='')}/"
+                # Who asks for digits means 0 to 9; Rust's would be those of every script.
+                return f"/{regex_to_lark(regex, use_ascii='dw')}/"
             case Lark() | Gbnf():
                 name = f"side{len(self._sides)}"
                 self._sides.append({"name": name, "lark_grammar": self._grammar_text(node)})

@@ -54,10 +54,9 @@ async def transcribe(
     handle.model.check(request)
     job = await _prepared(request, handle, threads)
     duration_s = job.recording.duration_s
-    work = handle.work
     try:
         yield TranscriptionStarted(handle.model.entry.id, duration_s)
-        device.post(partial(work.submit, job))
+        device.post(partial(handle.work.submit, job))
         logged_s = 0.0
         is_first = True
         while True:
@@ -75,12 +74,20 @@ async def transcribe(
                     name = language_name(news.language) if news.language is not None else None
                     yield Transcribed(name, duration_s, time.monotonic() - arrived_s)
                     return
-                if news.processed_s - logged_s >= _LOGGED_EVERY_S:
-                    logged_s = news.processed_s
-                    logger.info("%s: %.0f of %.0f s heard", request.id, logged_s, duration_s)
+                logged_s = _log(request, news, duration_s, logged_s=logged_s)
                 yield TranscriptionProgress(news.processed_s, duration_s)
     finally:
-        device.post(partial(work.cancel, job))
+        device.post(partial(handle.work.cancel, job))
+
+
+def _log(
+    request: TranscriptionRequest, news: WindowNews, duration_s: float, *, logged_s: float
+) -> float:
+    """Says how far it is, if it is time to; how far it was when that was last said."""
+    if news.processed_s - logged_s < _LOGGED_EVERY_S:
+        return logged_s
+    logger.info("%s: %.0f of %.0f s heard", request.id, news.processed_s, duration_s)
+    return news.processed_s
 
 
 async def _prepared(

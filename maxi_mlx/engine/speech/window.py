@@ -129,13 +129,16 @@ def _write(
     written: list[int] = []
     sum_logprobs = 0.0
     while len(written) < most:
-        bounds = bounds_after(written, time_begin=tokenizer.timestamp_begin)
         drawing = None
         if key is not None:
             key, draw = mx.random.split(key)
             drawing = _Drawing(temperature, draw)
         next_token, logprob = _choose(
-            speech, logits[0, -1].astype(mx.float32), bounds, tokenizer, drawing=drawing
+            speech,
+            logits[0, -1].astype(mx.float32),
+            bounds_after(written, time_begin=tokenizer.timestamp_begin),
+            tokenizer,
+            drawing=drawing,
         )
         if len(written) + 1 < most:
             logits, cache, _ = decoder(next_token[None, None], encoded, kv_cache=cache)
@@ -146,11 +149,24 @@ def _write(
         if token == tokenizer.eot:
             break
         written.append(token)
+    return _attempt(
+        written, tokenizer, sum_logprobs, no_speech_prob=_number(no_speech), temperature=temperature
+    )
+
+
+def _attempt(
+    written: Sequence[int],
+    tokenizer: Any,
+    sum_logprobs: float,
+    *,
+    no_speech_prob: float,
+    temperature: float,
+) -> Attempt:
     text = tokenizer.decode([token for token in written if token < tokenizer.eot]).strip()
     return Attempt(
         tokens=tuple(written),
         avg_logprob=_sound(sum_logprobs / (len(written) + 1)),
-        no_speech_prob=_number(no_speech),
+        no_speech_prob=no_speech_prob,
         temperature=temperature,
         compression_ratio=compression_ratio(text),
     )

@@ -130,7 +130,8 @@ class BatchSize:
         """A batch so large, padded to so many tokens, took so long."""
         tokens = self._tokens(num_inputs, num_tokens)
         self._largest = max(self._largest, tokens)
-        if self._token_s is not None and seconds < self.seconds(num_inputs, num_tokens) / 4:
+        is_usual = self._token_s is not None and tokens >= self._line.mean_tokens / 2
+        if is_usual and seconds < self.seconds(num_inputs, num_tokens) / 4:
             # The batches before compiled their kernels: a much faster one is the better guide.
             self._token_s = None
             self._line.forget()
@@ -157,7 +158,8 @@ class Line:
     _FIRST = 64.0
     _LEAST, _MOST = 4.0, 2048.0
     _NEWS = 0.05
-    # Batches must differ by so much of their mean, or the line could be any.
+    # Of fewer batches, and of such as differ by less of their mean, the line could be any.
+    _LEAST_BATCHES = 5
     _LEAST_SPREAD = 0.3
 
     def __init__(self) -> None:
@@ -181,7 +183,8 @@ class Line:
         mean_x, mean_y = self.mean_tokens, self._y / self._weight
         spread = self._xx / self._weight - mean_x * mean_x
         rise = self._xy / self._weight - mean_x * mean_y
-        if spread > (self._LEAST_SPREAD * mean_x) ** 2:
+        is_known = self._weight >= self._LEAST_BATCHES
+        if is_known and spread > (self._LEAST_SPREAD * mean_x) ** 2:
             # Flat, where a batch takes no longer for what it holds.
             fixed = mean_y * spread / rise - mean_x if rise > 0 else self._MOST
             self.fixed_tokens = min(max(fixed, self._LEAST), self._MOST)

@@ -54,6 +54,7 @@ term ::= [0-9]+ | "(" sum ")" | "\\u03c0"
 
 TEXTS = [
     pytest.param(Pattern(r"[a-c]{2}\d"), ["ab1", "cc9"], ["ab", "ad1", "ab12"], id="regex"),
+    pytest.param(Pattern(r"\d[^\w]"), ["1-", "2é"], ["١-", "1a"], id="digits and letters"),
     pytest.param(Pattern(r"a/b\n"), ["a/b\n"], ["a\\/b\n"], id="regex with a slash"),
     pytest.param(
         any_of_texts(["yes", "no", 'a"b\n', ""]), ["yes", 'a"b\n', ""], ["ye"], id="choice"
