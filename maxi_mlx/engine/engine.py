@@ -371,10 +371,8 @@ def _echoes(
 ) -> Iterator[Event]:
     """Each answer begins with its prompt."""
     for job, prompt in zip(jobs, request.prompts, strict=True):
-        if isinstance(prompt, TextPrompt):
-            text = prompt.text
-        else:
-            text = vocabulary.text(job.token_ids)
+        given = prompt.text if isinstance(prompt, TextPrompt) else None
+        text = vocabulary.text(job.token_ids) if given is None else given
         for row in job.rows:
             yield TextDelta(row.choice, text)
 

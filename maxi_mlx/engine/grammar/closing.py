@@ -176,8 +176,7 @@ class _Walks:
         num_decisions: int = _NUM_DECISIONS,
         chance: random.Random | None = None,
     ) -> _Walk | None:
-        """With ``chance``, what was taken less often comes first, now and then, which
-        leads out of loops."""
+        """With ``chance`` what was taken less often comes first, now and then, to leave loops."""
         state = self._state.deep_copy()
         if not state.consume_tokens(begun):
             return None
@@ -185,11 +184,8 @@ class _Walks:
         forks: list[tuple[int, list[int]]] = []
         num_taken: dict[int, int] = {}
         while not state.is_accepting():
-            self._fuel -= 1
-            if len(path) > most or len(forks) > num_decisions or self._fuel <= 0:
+            if len(path) > most or len(forks) > num_decisions or not self._may_go_on():
                 return None
-            if time.thread_time() > self._ends_at:
-                raise TooSlow
             step: Sequence[int] = state.compute_ff_bytes()
             if not step or 0xFF in step:  # 0xFF begins llguidance's names of special tokens
                 mask = int.from_bytes(state.compute_bitmask(), "little")
@@ -212,6 +208,13 @@ class _Walks:
             path += step
             recent = _extended(recent, step)
         return _Walk(path, forks) if len(path) <= most else None
+
+    def _may_go_on(self) -> bool:
+        """Pays for one more symbol."""
+        if time.thread_time() > self._ends_at:
+            raise TooSlow
+        self._fuel -= 1
+        return self._fuel > 0
 
     def _rejoined(self, state: LLMatcher, mask: int) -> list[int] | None:
         """A last part of the known way that leads on from ``state``; few are tried, the shortest

@@ -35,9 +35,11 @@ class LeastSize:
         while True:
             num_known = len(self._known)
             size = self._of(schema, 0)
+            if size < ENDLESS:
+                return size
             # A way round to itself may have hidden another, which is found with what is known now.
             self._known = {key: value for key, value in self._known.items() if value < ENDLESS}
-            if size < ENDLESS or len(self._known) == num_known:
+            if len(self._known) == num_known:
                 return size
 
     def _of(self, schema: Any, depth: int) -> int:

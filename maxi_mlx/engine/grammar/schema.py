@@ -56,24 +56,7 @@ class CheckedSchema:
 
 def check_schema(text: str) -> CheckedSchema:
     """Raises `InvalidRequest`, without a param, for what is too large or can't be enforced."""
-    num_bytes = len(text.encode("utf-8", errors="surrogatepass"))
-    if num_bytes > MAX_SCHEMA_BYTES:
-        raise InvalidRequest(
-            f"The schema has {num_bytes} bytes; the most is {MAX_SCHEMA_BYTES}. Make it smaller."
-        )
-    try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"The schema is no JSON: {error}") from error
-    if schema is False:
-        raise InvalidRequest("No JSON fits it: the schema is 'false'.")
-    if schema is True:
-        schema = {}
-    if not isinstance(schema, dict):
-        raise InvalidRequest(
-            f"A schema must be an object, but this one is {type(schema).__name__}."
-        )
-    checked = CheckedSchema(schema)
+    checked = CheckedSchema(_read(text))
     divisors: list[Decimal] = []
     sizes = LeastSize(checked.schema)
     if sizes.is_endless:
@@ -100,6 +83,27 @@ def check_schema(text: str) -> CheckedSchema:
     checked.values = _shortest(checked.values)
     checked.pieces = _shortest(checked.pieces)
     return checked
+
+
+def _read(text: str) -> dict[str, Any]:
+    num_bytes = len(text.encode("utf-8", errors="surrogatepass"))
+    if num_bytes > MAX_SCHEMA_BYTES:
+        raise InvalidRequest(
+            f"The schema has {num_bytes} bytes; the most is {MAX_SCHEMA_BYTES}. Make it smaller."
+        )
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"The schema is no JSON: {error}") from error
+    if schema is False:
+        raise InvalidRequest("No JSON fits it: the schema is 'false'.")
+    if schema is True:
+        schema = {}
+    if not isinstance(schema, dict):
+        raise InvalidRequest(
+            f"A schema must be an object, but this one is {type(schema).__name__}."
+        )
+    return schema
 
 
 def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
