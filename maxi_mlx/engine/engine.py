@@ -73,11 +73,14 @@ class Engine:
         self._num_waiting = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self._now_s = time.monotonic
 
     async def start(self) -> None:
         """Starts the device thread; MLX and ``settings.model`` come in the background."""
         self._disk = await asyncio.to_thread(_start_disk_tier, self._settings)
-        self._device.start(asyncio.get_running_loop(), self._disk)
+        loop = asyncio.get_running_loop()
+        self._now_s = loop.time
+        self._device.start(loop, self._disk)
         self._preparing = asyncio.create_task(self._device.prepare())
         self._loading_first = asyncio.create_task(self._load_first())
 
@@ -128,14 +131,13 @@ class Engine:
 
     def status(self) -> EngineStatus:
         reading = self._device.reading
-        now_s = asyncio.get_running_loop().time()
         faults = [figures.fault for figures in reading.models.values() if figures.fault]
         return EngineStatus(
             state=self._state(),
             fault=self._fault or self._device.fault or (faults[0] if faults else None),
             num_running=self._num_active - self._num_waiting,
             num_waiting=self._num_waiting,
-            loaded=loaded_models(self._pool.slots, reading, self._disk, now_s=now_s),
+            loaded=loaded_models(self._pool.slots, reading, self._disk, now_s=self._now_s()),
             kv_cache_bytes=sum(f.kv_cache_bytes for f in reading.models.values()),
             prefixes=reading.prefixes,
             prefix_limit_bytes=reading.prefix_limit_bytes,

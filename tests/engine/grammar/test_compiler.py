@@ -203,10 +203,10 @@ REFUSED = [
 
 @pytest.mark.parametrize(("node", "words"), REFUSED)
 def test_what_is_refused_says_why(plain: GrammarCompiler, node: Node, words: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(InvalidRequest) as caught:
         compiled(plain, node)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert re.search(words, caught.value.message, re.DOTALL), caught.value.message
     assert caught.value.param == "field"
     assert len(caught.value.message) < 600
@@ -262,19 +262,19 @@ HEAVY = [
 
 @pytest.mark.parametrize("node", HEAVY)
 def test_heavy_grammars_cost_little_or_end(plain: GrammarCompiler, node: Node) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     grammar = compiled(plain, node)
     with suppress(InvalidRequest):  # it may turn out to be too much work on the way
         assert random_answer(grammar, max_tokens=60, seed=0).is_whole
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_a_grammar_whose_symbols_cost_much_is_not_searched_for_long(
     plain: GrammarCompiler,
 ) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     grammar = compiled(plain, json_by_schema({"type": "string", "pattern": "." * 5000}))
-    assert time.perf_counter() - started < 4
+    assert time.process_time() - started < 4
     assert grammar.close is None
     assert not random_answer(grammar, max_tokens=60, seed=0).is_whole
 
