@@ -280,6 +280,7 @@ async def test_at_the_second_mark_the_newest_request_ends_and_no_other(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 async def test_memory_comes_back_through_fifty_rounds_of_three_models(
     tiny_model: TinyModel,
 ) -> None:
