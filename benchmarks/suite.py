@@ -54,6 +54,8 @@ from rows.bench import Bench
 from rows.figure import RowResult
 from rows.sizes import Sizes, sizes_for
 
+from maxi_mlx.cli.main import leave
+
 RESULTS = Path(__file__).parent / "results"
 
 Measure = Callable[[], Awaitable[RowResult]]
@@ -189,4 +191,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

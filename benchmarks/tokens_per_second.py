@@ -27,6 +27,8 @@ from measuring.server import running_server
 from measuring.speed import Rounds, Speed, comparison
 from measuring.turns import Contender, take_turns
 
+from maxi_mlx.cli.main import leave
+
 ROUND_TIMEOUT_S = 900.0
 TINY_CONTEXT_LENGTH = 4096
 
@@ -137,4 +139,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

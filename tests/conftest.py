@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +26,31 @@ TinyModel = Callable[[str], Path]
 SCRIPTED_MODEL = Path(__file__).parent / "data" / "scripted"
 
 
+def _new_home(monkeypatch: pytest.MonkeyPatch, factory: pytest.TempPathFactory) -> None:
+    """It isn't there until something is written into it."""
+    monkeypatch.setenv("MAXI_MLX_HOME", str(factory.getbasetemp() / f"home-{next(_homes)}"))
+
+
 @pytest.fixture(autouse=True)
 def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A home of its own for every test, so that none finds another's prompts in the disk cache.
-    It isn't there until something is written into it."""
-    home = tmp_path_factory.getbasetemp() / f"home-{next(_homes)}"
-    monkeypatch.setenv("MAXI_MLX_HOME", str(home))
+    """A home of its own for every test, so that none finds another's prompts in the disk cache."""
+    _new_home(monkeypatch, tmp_path_factory)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_home_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For the servers that a module's tests share: else they would be in the user's own."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _new_home(monkeypatch, tmp_path_factory)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """And for those that all share."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _new_home(monkeypatch, tmp_path_factory)
+        yield
 
 
 @pytest.fixture(scope="session")

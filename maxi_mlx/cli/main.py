@@ -91,10 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # Whoever read our output has enough. Python's own flush at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_READER_LEFT
-    _leave(code if isinstance(code, int) else 0)
+    leave(code if isinstance(code, int) else 0)
 
 
-def _leave(code: int) -> NoReturn:
+def leave(code: int) -> NoReturn:
     """End the process; where MLX ran in it, without Python's own shutdown.
 
     A thread that used MLX asks for the interpreter's lock once more as it ends, after Python counts
