@@ -17,7 +17,7 @@ from maxi_mlx.core.errors import EngineFailed, SetupError
 from maxi_mlx.core.settings import Backend
 from maxi_mlx.engine import installation
 from maxi_mlx.engine.blas import Blas, load_openblas, openblas_command
-from maxi_mlx.engine.host_memory import footprint_bytes, host_memory
+from maxi_mlx.engine.host_memory import HostMemory, footprint_bytes, host_memory
 from maxi_mlx.engine.memory_room import HostReading
 from maxi_mlx.engine.status import MemoryStatus
 
@@ -109,15 +109,20 @@ def describe() -> DeviceInfo:
 
 def available_bytes() -> int:
     """What may still be allocated, counting what MLX keeps of freed arrays to use again."""
+    backend = _actual_backend()
+    return _available_bytes(backend, host_memory() if backend != "cuda" else None)
+
+
+def _available_bytes(backend: ActualBackend, host: HostMemory | None) -> int:
+    """``host`` is None where a GPU has memory of its own."""
     import mlx.core as mx
 
-    backend = _actual_backend()
-    if backend == "metal":
-        of_device = max(0, _total_bytes(backend) - mx.get_active_memory())
-        return min(of_device, host_memory().available_bytes + mx.get_cache_memory())
-    if backend == "cuda":
+    if host is None:
         return int(mx.device_info()["free_memory"]) + mx.get_cache_memory()
-    return host_memory().available_bytes + mx.get_cache_memory()
+    of_host = host.available_bytes + mx.get_cache_memory()
+    if backend == "metal":
+        return min(max(0, _total_bytes(backend) - mx.get_active_memory()), of_host)
+    return of_host
 
 
 def read_host() -> HostReading:
@@ -127,14 +132,11 @@ def read_host() -> HostReading:
 
     backend = _actual_backend()
     active, cached = mx.get_active_memory(), mx.get_cache_memory()
-    if backend == "cuda":
-        total, footprint = _total_bytes(backend), active
-    else:
-        total, footprint = host_memory().total_bytes, max(footprint_bytes() - cached, 0)
+    host = host_memory() if backend != "cuda" else None  # asked once: on a Mac it takes a process
     return HostReading(
-        total_bytes=total,
-        available_bytes=available_bytes(),
-        footprint_bytes=footprint,
+        total_bytes=host.total_bytes if host else _total_bytes(backend),
+        available_bytes=_available_bytes(backend, host),
+        footprint_bytes=max(footprint_bytes() - cached, 0) if host else active,
         active_bytes=active,
     )
 

@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _READING_PERIOD_S = 0.25
+_HOST_PERIOD_S = 1.0  # asking macOS takes some milliseconds; what we take ourselves is known
 _RESTORE_PATIENCE_S = 0.5
 
 
@@ -70,6 +71,7 @@ class DeviceThread:
         self._works: list[DeviceWork] = []
         self._loads: list[LoadingWork[Any]] = []
         self._host: HostReading | None = None
+        self._host_read_at_s = -_HOST_PERIOD_S
         self._is_stopping = False
         self._read_at_s = 0.0
         self._rescue_at_s = 0.0
@@ -318,7 +320,8 @@ class DeviceThread:
         self._read_at_s = now_s
         models = {work.entry: work.figures() for work in self._works}
         memory = device.memory(self.limit_bytes)
-        self._host = device.read_host()
+        if force or now_s - self._host_read_at_s >= _HOST_PERIOD_S:
+            self._host, self._host_read_at_s = device.read_host(), now_s
         assert self._store is not None
         self.reading = DeviceReading(
             memory,
