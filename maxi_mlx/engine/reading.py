@@ -29,9 +29,11 @@ _TOKENS_PER_CLEAR = 2048
 
 @dataclass(slots=True)
 class SliceEnd:
-    """What a slice came to: prompts that got on, and those that failed, with what they raised."""
+    """What a slice came to: prompts that got on, from ``depth`` tokens before it, and those that
+    failed, with what they raised."""
 
     read: list[PromptJob] = field(default_factory=list)
+    depth: int = 0
     failed: list[tuple[PromptJob, Exception]] = field(default_factory=list)
 
 
@@ -88,11 +90,14 @@ class Reading:
         self._siblings = Siblings()
         return jobs
 
+    def done(self) -> list[PromptJob]:
+        """Prompts that are read to their end: all but the last token. They stay until `remove`."""
+        return [job for job in self.jobs if not job.num_remaining]
+
     # -- a slice -----------------------------------------------------------------------------
 
     def read(self, slice_s: float) -> SliceEnd:
-        """A slice of one prompt, or several short ones whole, for about ``slice_s``. Prompts that
-        are read to their end stay until `remove`."""
+        """A slice of one prompt, or several short ones whole, for about ``slice_s``."""
         jobs = self._pick(self._budget_tokens(slice_s, depth=0))
         depth = jobs[0].num_processed
         started = time.perf_counter()
@@ -109,7 +114,7 @@ class Reading:
         if self._num_tokens_since_clear >= _TOKENS_PER_CLEAR:
             self._num_tokens_since_clear = 0
             mx.clear_cache()
-        return SliceEnd(read=jobs)
+        return SliceEnd(read=jobs, depth=depth)
 
     def _budget_tokens(self, slice_s: float, *, depth: int) -> int:
         return self._slice_size.tokens_for(

@@ -1,7 +1,7 @@
 """Whose turn it is on the device, over all models: decode steps, and slices of prompts between.
 
-    turn:   a slice, if one is due ─► every model decodes a step ─► if their share is paid, wait for
-            the step, hand its tokens out, and a slice is due
+    turn:   a slice, if one is due ─► every model decodes a step
+            or, once their share is paid, wait for the step, and a slice is due
 
 A slice that took t seconds is followed by decode steps for t · share / (1 - share), whichever
 model it was for. Tokens leave before a slice begins. Lives on the device thread.
@@ -35,6 +35,7 @@ class Rota:
         self._step_s = 0.0  # what a decode step of all models takes, lately
         self._num_slices = 0
         self._is_slice_due = True
+        self._launched_s: float | None = None  # what a step took so far that is to be waited for
 
     def turn(self, models: Sequence[DeviceWork]) -> Outbox:
         """Gives every model its turn. What a model raises ends that model's requests alone."""
@@ -42,11 +43,14 @@ class Rota:
         for model in models:
             model.guarded(model.prepare, outbox)
         decoding = _decoding(models)
+        if decoding and self._launched_s is not None:
+            self._settle(decoding, outbox)
+            return outbox
         reading = [model for model in models if model.num_wanting]
         if reading and (self._is_slice_due or not decoding):
             self._read(reading, decoding, outbox)
             decoding = _decoding(models)
-        self._is_slice_due = False
+        self._is_slice_due, self._launched_s = False, None
         if decoding:
             self._decode(decoding, is_company_waiting=bool(reading), outbox=outbox)
         else:
@@ -71,15 +75,25 @@ class Rota:
     def _decode(
         self, decoding: Sequence[DeviceWork], *, is_company_waiting: bool, outbox: Outbox
     ) -> None:
-        """One step, and where a slice comes next, to its end: the device is then the slice's."""
+        """One step. Where a slice comes next, the turn after goes to the step's end: the device is
+        then the slice's. A turn of its own, since the step before has tokens that leave first."""
         started = time.perf_counter()
         _each(decoding, lambda model: model.decode, outbox)
-        if is_company_waiting and self._owed_s <= self._step_s * (1 + _CREDIT):
-            _each(decoding, lambda model: model.settle, outbox)
-            self._is_slice_due = True
         elapsed_s = time.perf_counter() - started
-        self._step_s += (elapsed_s - self._step_s) * _NEWS
-        self._owed_s = max(0.0, self._owed_s - elapsed_s)
+        if is_company_waiting and self._owed_s <= self._step_s * (1 + _CREDIT):
+            self._launched_s = elapsed_s
+        else:
+            self._pay(elapsed_s)
+
+    def _settle(self, decoding: Sequence[DeviceWork], outbox: Outbox) -> None:
+        started = time.perf_counter()
+        _each(decoding, lambda model: model.settle, outbox)
+        self._pay((self._launched_s or 0.0) + time.perf_counter() - started)
+        self._is_slice_due, self._launched_s = True, None
+
+    def _pay(self, step_s: float) -> None:
+        self._step_s += (step_s - self._step_s) * _NEWS
+        self._owed_s = max(0.0, self._owed_s - step_s)
 
     def _decode_share(self, reading: Sequence[DeviceWork], decoding: Sequence[DeviceWork]) -> float:
         """The strategy's share is for as many answers as there are prompts; fewer have less."""

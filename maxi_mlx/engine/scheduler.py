@@ -60,6 +60,7 @@ class Scheduler:
         self.reading = Reading(model, settings, prefixes)
         self._batches: list[DecodeBatch] = []
         self._num_steps = 0
+        self._is_start_due = False  # of prompts that were read in the slice before
         self.fault: str | None = None
 
     @property
@@ -199,24 +200,38 @@ class Scheduler:
 
     def read(self, slice_s: float, outbox: Outbox) -> None:
         """Reads a slice of prompts; those that are read to their end start their rows."""
+        if self._is_start_due:
+            self._start(self.reading.done(), outbox)
+            return
         end = self.reading.read(slice_s)
         for job in end.read:
-            # The last token is computed with the first step; for a client it is read.
-            num_read = job.num_processed if job.num_remaining else len(job.token_ids)
-            self._post_progress(job, num_read, outbox)
-        done = [job for job in end.read if not job.num_remaining]
+            if job.num_remaining:
+                self._post_progress(job, job.num_processed, outbox)
+        self._reading_failed(end.failed, outbox)
+        # To copy a long prompt's cache beside others takes as long as a slice: a slice of its own.
+        self._is_start_due = end.depth > 0 and bool(self._batches and self.reading.done())
+        if not self._is_start_due:
+            self._start(self.reading.done(), outbox)
+
+    def _start(self, done: list[PromptJob], outbox: Outbox) -> None:
+        """Has the rows of prompts that were read decode."""
+        self._is_start_due = False
         for job in done:
+            # The last token is computed with the first step; for a client it is read.
+            self._post_progress(job, len(job.token_ids), outbox)
             self.prefixes.keep_read(job)
         try:
             self._start_rows(done)
         except Exception as error:
             self._stop_rows({row for job in done for row in job.rows}, outbox)
-            end = self.reading.failed(done, error)
-        else:
-            for job in done:
-                self.reading.remove(job)
-                job.cache = []  # the rows have their own; whoever holds the job, holds nothing
-        for job, fault in end.failed:
+            self._reading_failed(self.reading.failed(done, error).failed, outbox)
+            return
+        for job in done:
+            self.reading.remove(job)
+            job.cache = []  # the rows have their own; whoever holds the job, holds nothing
+
+    def _reading_failed(self, failed: list[tuple[PromptJob, Exception]], outbox: Outbox) -> None:
+        for job, fault in failed:
             if self._memory.spares(job.rows, fault):
                 self._waiting.put_back(job)
                 continue

@@ -11,7 +11,7 @@ import pytest
 
 from maxi_mlx.core.settings import STRATEGIES
 from maxi_mlx.engine.language_model import LanguageModel
-from maxi_mlx.engine.mailbox import TokenNews
+from maxi_mlx.engine.mailbox import Outbox, TokenNews
 from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.rota import Rota
 from maxi_mlx.engine.row import PromptJob, Row
@@ -72,6 +72,10 @@ def submit(scheduler: Scheduler, prompt: list[int], max_tokens: int) -> Row:
     return row
 
 
+def num_tokens(outbox: Outbox) -> int:
+    return sum(isinstance(news, TokenNews) for _, news in outbox)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
 def test_running_answers_keep_their_share_while_a_prompt_is_read(
@@ -98,6 +102,40 @@ def test_running_answers_keep_their_share_while_a_prompt_is_read(
     assert share - 0.15 <= found <= share + 0.2
 
 
+def test_tokens_of_two_steps_never_leave_together(load_tiny: LoadTiny) -> None:
+    """However many steps a slice is followed by: the last of them is waited for in its own turn."""
+    settings = replace(SETTINGS, decode_share=0.7)
+    model = slow(load_tiny("llama"), step_s=0.002, fixed_s=0.006)
+    scheduler, rota = scheduler_of(model, settings), Rota(settings)
+    submit(scheduler, prompt_of(4, 1), 10_000)
+    submit(scheduler, prompt_of(200, 2), 1)
+    tokens_by_turn = []
+    while scheduler.num_wanting or not tokens_by_turn:
+        tokens_by_turn.append(num_tokens(rota.turn([scheduler])))
+    assert sum(tokens_by_turn) >= 20
+    assert max(tokens_by_turn) == 1
+
+
+@pytest.mark.parametrize(("num_tokens_read", "has_a_step_between"), [(200, True), (10, False)])
+def test_a_long_prompts_row_joins_others_in_a_turn_after_its_last_slice(
+    num_tokens_read: int, has_a_step_between: bool, load_tiny: LoadTiny
+) -> None:
+    """Its cache is copied then, which takes as long as a slice; of one slice, it takes nothing."""
+    model = slow(load_tiny("llama"), step_s=0.002)
+    scheduler, rota = scheduler_of(model), Rota(SETTINGS)
+    submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(3):
+        rota.turn([scheduler])
+    submit(scheduler, prompt_of(num_tokens_read, 2), 10_000)
+    num_slices, tokens_since_slice = len(model.model.slices), 0
+    while scheduler.num_decoding < 2:
+        num_left = num_tokens(rota.turn([scheduler]))
+        is_slice = len(model.model.slices) > num_slices
+        num_slices = len(model.model.slices)
+        tokens_since_slice = 0 if is_slice else tokens_since_slice + num_left
+    assert (tokens_since_slice >= 1) is has_a_step_between
+
+
 def test_a_prompt_of_one_model_leaves_another_models_answer_its_share(
     load_tiny: LoadTiny,
 ) -> None:
@@ -111,7 +149,7 @@ def test_a_prompt_of_one_model_leaves_another_models_answer_its_share(
     gaps, last = [], time.perf_counter()
     while True:
         outbox = rota.turn([reader, writer])
-        if any(isinstance(news, TokenNews) for _, news in outbox):
+        if num_tokens(outbox):
             now = time.perf_counter()
             gaps.append(now - last)
             last = now
