@@ -77,6 +77,7 @@ class AnswerPlan:
             splitter=splitter,
             reader=reader,
             tag_ids=model.vocabulary.special_ids_in(tags),
+            has_only_calls=syntax is not None and request.tool_choice.mode == "required",
         )
 
 

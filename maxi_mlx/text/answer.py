@@ -37,6 +37,9 @@ class AnswerText:
     ``tag_ids`` are special tokens that are shown to the machines by name, since they are tags
     (`Vocabulary.special_ids_in`). A token with log-probabilities rides on the text or thought that
     is told once its first character is, or on the next; those of calls and of tags ride nowhere.
+
+    ``has_only_calls``: its grammar lets nothing else be said, so that what is left of a call that
+    was cut before its name is no text.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class AnswerText:
         splitter: ReasoningSplitter | None = None,
         reader: ToolCallReader | None = None,
         tag_ids: Set[int] = frozenset(),
+        has_only_calls: bool = False,
     ) -> None:
         self._vocabulary = vocabulary
         self._stops = stops
@@ -58,6 +62,8 @@ class AnswerText:
         self._splitter = splitter
         self._reader = reader
         self._tag_ids = tag_ids
+        self._has_only_calls = has_only_calls
+        self._tells_text = True
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._num_decoded = 0  # characters that came out of the decoder
         self._num_in_matcher = 0
@@ -104,6 +110,7 @@ class AnswerText:
         if self.stop_string is not None:
             return []
         self._is_finished = True
+        self._tells_text = not (is_cut and self._has_only_calls)
         self._add("" if is_cut else self._decoder.decode(b"", final=True), num_tokens=0)
         if self._splitter is not None:
             self._take(self._splitter.finish(is_cut=is_cut))
@@ -138,7 +145,8 @@ class AnswerText:
             self.ends_with_call = isinstance(piece, CallEnd) and piece.is_whole
             match piece:
                 case Content(text):
-                    self._match(text)
+                    if self._tells_text:
+                        self._match(text)
                 case Reasoning(text):
                     self._flush_matcher()
                     self._events.append(ReasoningDelta(choice, text))

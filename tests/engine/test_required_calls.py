@@ -159,3 +159,34 @@ async def test_fifty_sets_of_tools(speaker: Speaker) -> None:
                 engine, folder.name, tools, n=2, max_tokens=400, sampling=drawn(seed)
             ):
                 check(calls, tools)
+
+
+@pytest.mark.parametrize(
+    "syntax",
+    [
+        pytest.param(syntax, marks=() if syntax in _QUICK else pytest.mark.slow, id=syntax.name)
+        for syntax in syntaxes.ALL
+    ],
+)
+async def test_of_a_call_that_is_cut_no_markup_is_told(
+    speaker: Speaker, syntax: ToolSyntax
+) -> None:
+    """However few tokens there are: nothing but calls could have come of it."""
+    folder = speaker(syntax)
+    prompt = ChatPrompt(messages=(Message(role="user", text="Go."),), tools=(CITY, NOW))
+    reasons = []
+    async with make_engine([folder]) as engine:
+        for max_tokens in range(1, 7):
+            request = make_request(
+                prompt,
+                model=folder.name,
+                max_tokens=max_tokens,
+                sampling=drawn(max_tokens),
+                tool_choice=ToolChoice(mode="required"),
+            )
+            async for event in engine.generate(request):
+                assert not (isinstance(event, TextDelta) and event.text), (max_tokens, event)
+                if isinstance(event, Finished):
+                    reasons.append(event.reason)
+    assert reasons[0] == "length"
+    assert len(reasons) == 6
