@@ -1,4 +1,4 @@
-"""docs/settings.md shows the settings that there are, as `--help` and the settings' types have them.
+"""docs/settings.md shows the settings that there are, as `--help` and their types have them.
 
 After a change of these: ``python -m tests.unit.cli.test_settings_page`` rewrites the page's tables.
 """
