@@ -22,6 +22,7 @@ from maxi_mlx.api.openai.fields import (
     Field,
 )
 from maxi_mlx.api.responses.fields import RESPONSE_FIELDS
+from tests.pages import with_table
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "api.md"
 TABLES: Mapping[str, Mapping[str, Field]] = {
@@ -50,22 +51,14 @@ def table(fields: Mapping[str, Field]) -> str:
     return "\n".join(rows)
 
 
-def with_table(text: str, name: str) -> str:
-    """The document with one table, between its two marks, written anew."""
-    begin, end = f"<!-- {name} -->\n", f"\n<!-- end {name} -->"
-    before, rest = text.split(begin)
-    after = rest.split(end)[1]
-    return before + begin + table(TABLES[name]) + end + after
-
-
 @pytest.mark.parametrize("name", TABLES)
 def test_the_documents_table_is_the_codes(name: str) -> None:
     text = DOCUMENT.read_text()
-    assert with_table(text, name) == text
+    assert with_table(text, name, table(TABLES[name])) == text
 
 
 if __name__ == "__main__":
     document = DOCUMENT.read_text()
     for each in TABLES:
-        document = with_table(document, each)
+        document = with_table(document, each, table(TABLES[each]))
     DOCUMENT.write_text(document)

@@ -15,6 +15,7 @@ import pytest
 from maxi_mlx.cli.configuration import PARAMETERS, SCHEDULER
 from maxi_mlx.cli.serve import serve
 from maxi_mlx.core.settings import STRATEGIES, SchedulerSettings
+from tests.pages import with_table
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 SCHEDULER_NOTES = {
@@ -54,17 +55,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
 }
 
 
-def with_table(text: str, name: str) -> str:
-    """The page with one table, between its two marks, written anew."""
-    begin, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
-    before, rest = text.split(begin)
-    return before + begin + TABLES[name]() + "\n" + end + rest.split(end)[1]
-
-
 @pytest.mark.parametrize("name", TABLES)
 def test_the_pages_table_is_the_codes(name: str) -> None:
     text = PAGE.read_text()
-    assert with_table(text, name) == text
+    assert with_table(text, name, TABLES[name]()) == text
 
 
 def test_every_scheduler_setting_can_be_set() -> None:
@@ -74,5 +68,5 @@ def test_every_scheduler_setting_can_be_set() -> None:
 if __name__ == "__main__":
     page = PAGE.read_text()
     for each in TABLES:
-        page = with_table(page, each)
+        page = with_table(page, each, TABLES[each]())
     PAGE.write_text(page)
