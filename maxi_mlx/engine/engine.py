@@ -138,11 +138,13 @@ class Engine:
             num_running=self._num_active - self._num_waiting,
             num_waiting=self._num_waiting,
             loaded=loaded_models(self._pool.slots, reading, self._disk, now_s=self._now_s()),
+            histories=self._pool.histories,
             kv_cache_bytes=sum(f.kv_cache_bytes for f in reading.models.values()),
             prefixes=reading.prefixes,
             prefix_limit_bytes=reading.prefix_limit_bytes,
             disk=self._disk.stats if self._disk is not None else None,
             memory=reading.memory,
+            process_bytes=reading.process_bytes,
         )
 
     def _state(self) -> EngineState:

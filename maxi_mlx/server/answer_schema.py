@@ -77,8 +77,11 @@ class LoadedModelStats(TypedDict):
     weight_bytes: int
     context_length: int
     num_running: int
+    num_waiting: int
     kv_cache_bytes: int
     prefill_tokens: int
+    expires_in_s: float | None
+    is_pinned: bool
     prefix_cache: ModelPrefixes
 
 

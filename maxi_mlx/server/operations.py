@@ -32,6 +32,13 @@ CACHE_STATS = Operation(
     errors=_ERRORS,
 )
 
+METRICS = Operation(
+    tag="Server",
+    summary="Counters, times and memory, in Prometheus's text format.",
+    answers=(Content(media_type="text/plain"),),
+    errors=_ERRORS,
+)
+
 OPENAPI = Operation(
     tag="Server",
     summary="This document.",
