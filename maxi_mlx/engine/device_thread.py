@@ -115,6 +115,15 @@ class DeviceThread:
         self._inbox.put(call)
         return await asyncio.wrap_future(call.future)
 
+    async def answers_within(self, timeout_s: float) -> bool:
+        """Whether it comes to a command in that time: not where something hangs on the device, nor
+        after its end."""
+        try:
+            await asyncio.wait_for(self.call(lambda: None), timeout_s)
+        except (TimeoutError, Unavailable):
+            return False
+        return True
+
     def post(self, function: Callable[[], None]) -> None:
         """Leaves something to be done and does not wait."""
         self._inbox.put(Call(function))

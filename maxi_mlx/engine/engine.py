@@ -147,6 +147,15 @@ class Engine:
             process_bytes=reading.process_bytes,
         )
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the device thread runs, if only to its end."""
+        return self._device.fault is None
+
+    async def answers_within(self, timeout_s: float) -> bool:
+        """Whether the device thread does what it is told, which the snapshot can't say."""
+        return await self._device.answers_within(timeout_s)
+
     def _state(self) -> EngineState:
         if self._draining:
             return "draining"

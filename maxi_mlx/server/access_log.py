@@ -16,9 +16,8 @@ logger = logging.getLogger("maxi_mlx.requests")
 
 CLIENT_LEFT_STATUS = 499  # never sent, as nobody is there to read it; proxies log the same number
 LOGGED_PATH_LENGTH = 200
-QUIET_ROUTES = frozenset(
-    {"root", "health", "metrics"}
-)  # asked every few seconds by whoever watches
+# Asked every few seconds by whoever watches.
+QUIET_ROUTES = frozenset({"root", "health", "live", "ready", "metrics"})
 
 
 @web.middleware

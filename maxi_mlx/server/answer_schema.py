@@ -27,6 +27,13 @@ class Health(TypedDict):
     settings: NotRequired[dict[str, SettingValue]]
 
 
+class Probe(TypedDict):
+    """``reason``: why not, where it is not ok."""
+
+    status: Literal["starting", "ok", "failed", "draining"]
+    reason: NotRequired[str]
+
+
 class KvCacheBytes(TypedDict):
     bytes: int
 

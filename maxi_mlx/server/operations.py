@@ -5,7 +5,7 @@ from __future__ import annotations
 from maxi_mlx.api.openai.answer_schema import ErrorBody
 from maxi_mlx.api.openapi import OpenAPIDocument
 from maxi_mlx.api.openapi.operation import Content, Operation, whole
-from maxi_mlx.server.answer_schema import CacheReport, Health
+from maxi_mlx.server.answer_schema import CacheReport, Health, Probe
 
 _ERRORS = (ErrorBody,)
 
@@ -22,6 +22,22 @@ HEALTH = Operation(
     summary="Whether requests are taken (else 503); with a key, how the server is set.",
     answers=(whole(Health),),
     errors=(ErrorBody, Health),
+    needs_key=False,
+)
+
+LIVE = Operation(
+    tag="Server",
+    summary="Whether the server runs; else (503) it has to be started again.",
+    answers=(whole(Probe),),
+    errors=(ErrorBody, Probe),
+    needs_key=False,
+)
+
+READY = Operation(
+    tag="Server",
+    summary="Whether a request would be taken now; else 503 with the reason.",
+    answers=(whole(Probe),),
+    errors=(ErrorBody, Probe),
     needs_key=False,
 )
 

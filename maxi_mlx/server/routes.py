@@ -90,6 +90,8 @@ def spelled(path: str) -> str:
 TABLE = (
     Route("GET", "/", health.root, operations.ROOT, "root"),
     Route("GET", "/health", health.health, operations.HEALTH, "health"),
+    Route("GET", "/health/live", health.live, operations.LIVE, "live"),
+    Route("GET", "/health/ready", health.ready, operations.READY, "ready"),
     Route("GET", "/metrics", metrics.metrics, operations.METRICS, "metrics"),
     Route("GET", "/openapi.json", send_openapi, operations.OPENAPI),
     Route("GET", "/v1/cache/stats", cache_stats.cache_stats, operations.CACHE_STATS),
