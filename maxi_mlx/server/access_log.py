@@ -9,7 +9,8 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from maxi_mlx.server.keys import METRICS, PROTOCOLS, RECORD, RUNNING
+from maxi_mlx.server.keys import METRICS, PROTOCOLS, RECORD, RUNNING, SETTINGS
+from maxi_mlx.server.prompt_log import PromptLog
 from maxi_mlx.server.record import RequestRecord
 
 logger = logging.getLogger("maxi_mlx.requests")
@@ -25,6 +26,8 @@ async def recording(request: web.Request, handler: Handler) -> web.StreamRespons
     record = RequestRecord(
         method=request.method, path=request.rel_url.raw_path[:LOGGED_PATH_LENGTH]
     )
+    if request.app[SETTINGS].log_prompts:
+        record.prompt_log = PromptLog(record.id)
     request[RECORD] = record
     resource = request.match_info.route.resource
     record.protocol = request.app[PROTOCOLS].get(resource) if resource is not None else None
@@ -48,6 +51,8 @@ async def recording(request: web.Request, handler: Handler) -> web.StreamRespons
 def finish(app: web.Application, record: RequestRecord) -> None:
     """The end of a request: what is counted and what is logged are the same."""
     app[METRICS].count(record)
+    if record.prompt_log is not None:
+        record.prompt_log.close()
     _log(record, level=logging.INFO)
 
 

@@ -28,7 +28,7 @@ async def _write_down(request: web.Request, task: Task) -> web.StreamResponse:
     limit_bytes = request.app[SETTINGS].max_audio_bytes
     async with received_form(request, limit_bytes=limit_bytes) as form:
         call = openai.parse_audio(form.fields, file=form.file, task=task, request_id=record.id)
-        record.asked_model = call.request.model or None
+        record.observe_request(call.request)
         events = request.app[ENGINE].transcribe(call.request)
         async with TranscriptionFeed(
             events, asked_model=call.request.model, record=record, among=request.app[FEEDS]

@@ -24,7 +24,7 @@ _MANY_NUMBERS = 50_000
 async def embed(request: web.Request) -> web.Response:
     record = request[RECORD]
     call = await _parsed(request, openai.parse_embedding)
-    record.asked_model = call.request.model or None
+    record.observe_request(call.request)
     result = await request.app[ENGINE].embed(call.request)
     record.model, record.prompt_tokens = result.model, result.prompt_tokens
     write = partial(openai.embedding_body, result, call.encoding_format)
@@ -35,7 +35,7 @@ async def embed(request: web.Request) -> web.Response:
 async def rerank(request: web.Request) -> web.Response:
     record = request[RECORD]
     call = await _parsed(request, jina.parse_rerank)
-    record.asked_model = call.request.model or None
+    record.observe_request(call.request)
     result = await request.app[ENGINE].score(call.request)
     record.model, record.prompt_tokens = result.model, result.prompt_tokens
     body = jina.rerank_body(result, call, id="rerank-" + record.id.removeprefix("req-"))
@@ -45,7 +45,7 @@ async def rerank(request: web.Request) -> web.Response:
 async def score(request: web.Request) -> web.Response:
     record = request[RECORD]
     asked = await _parsed(request, jina.parse_score)
-    record.asked_model = asked.model or None
+    record.observe_request(asked)
     result = await request.app[ENGINE].score(asked)
     record.model, record.prompt_tokens = result.model, result.prompt_tokens
     body = jina.score_body(

@@ -24,7 +24,7 @@ Parsed = TypeVar("Parsed")
 async def create_message(request: web.Request) -> web.StreamResponse:
     record = request[RECORD]
     call = await _parsed(request, anthropic.parse_message)
-    record.asked_model = call.request.model or None
+    record.observe_request(call.request)
     head: dict[str, Any] = {
         "id": "msg_" + record.id.removeprefix("req-"),
         "max_tokens": call.max_tokens,
@@ -43,7 +43,7 @@ async def create_message(request: web.Request) -> web.StreamResponse:
 async def count_tokens(request: web.Request) -> web.Response:
     record = request[RECORD]
     asked = await _parsed(request, anthropic.parse_count)
-    record.asked_model = asked.model or None
+    record.observe_request(asked)
     record.counted_tokens = await request.app[ENGINE].count_tokens(asked)
     body = msgspec.json.encode({"input_tokens": record.counted_tokens})
     return web.Response(body=body, content_type="application/json")

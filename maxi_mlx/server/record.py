@@ -18,6 +18,7 @@ from maxi_mlx.core.events import (
     ToolCallDelta,
 )
 from maxi_mlx.core.transcription import Transcribed, TranscriptionEvent, TranscriptionStarted
+from maxi_mlx.server.prompt_log import AnyRequest, PromptLog
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,8 +51,16 @@ class RequestRecord:
     error: str | None = None  # what a failure of ours was; a client's mistake only the client reads
     status: int | None = None
     started_at: float = field(default_factory=time.monotonic)
+    prompt_log: PromptLog | None = None
+
+    def observe_request(self, request: AnyRequest) -> None:
+        self.asked_model = request.model or None
+        if self.prompt_log is not None:
+            self.prompt_log.prompt(request)
 
     def observe(self, event: Event | TranscriptionEvent) -> None:
+        if self.prompt_log is not None:
+            self.prompt_log.observe(event)
         match event:
             case TranscriptionStarted():
                 self.model = event.model

@@ -98,7 +98,9 @@ async def read_call(request: web.Request) -> tuple[ResponseCall, Sequence[RawIte
         referenced=await _referenced(asked, store),
         can_store=store.is_on,
     )
-    return await _done(parse, on_thread=is_large or len(history) > 1000), history
+    call = await _done(parse, on_thread=is_large or len(history) > 1000)
+    record.observe_request(call.request)
+    return call, history
 
 
 async def _done(work: Callable[[], Result], *, on_thread: bool) -> Result:
