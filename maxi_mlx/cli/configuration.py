@@ -84,6 +84,7 @@ PARAMETERS = (
     Parameter("tls_key", "tls_key", kinds.path("a file")),
     Parameter("log_level", "log_level", kinds.one_of(get_args(LogLevel))),
     Parameter("log_format", "log_format", kinds.one_of(get_args(LogFormat))),
+    Parameter("log_prompts", "log_prompts", kinds.switch()),
     Parameter(
         "drain_timeout_s",
         "drain_timeout",

@@ -78,6 +78,10 @@ _HELP: dict[str, tuple[str | None, str]] = {
     "tls_key": ("FILE", "The certificate's private key, where it is a file of its own."),
     "log_level": ("debug|info|warning|error", "How much to log (info)."),
     "log_format": ("text|json", "Log for people, or one JSON object a line (text)."),
+    "log_prompts": (
+        None,
+        "Write prompts and answers into the log, where whoever reads it can read them (off).",
+    ),
     "drain_timeout": ("SECONDS", "How long running answers may go on after Ctrl-C (30)."),
     "max_body_size": ("SIZE", "Refuse requests larger than this (256MB)."),
     "max_audio_size": ("SIZE", "Refuse recordings larger than this (200MB)."),

@@ -44,6 +44,10 @@ def serve(*, pull_default: bool, **flags: Any) -> None:
     logs.configure(settings.log_level, settings.log_format)
     for sentence in configuration.unknown_variables(os.environ):
         logger.warning("%s", sentence)
+    if settings.log_prompts:
+        logger.warning(
+            "prompts and answers are written into this log (%s)", settings.sources["log_prompts"]
+        )
     check_folders(settings)
     device.prepare(settings.backend)
     catalog = Catalog(default_roots(settings.model_dirs))

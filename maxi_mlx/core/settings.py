@@ -109,6 +109,7 @@ class Settings:
     tls_key: Path | None = None
     log_level: LogLevel = "info"
     log_format: LogFormat = "text"
+    log_prompts: bool = False  # what is asked and answered, which else no log has
     drain_timeout_s: float = 30.0
     max_body_bytes: int = 256 * 1024 * 1024
     max_audio_bytes: int = 200 * 1024 * 1024  # of a recording that is sent to be written down

@@ -23,6 +23,7 @@ from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine import device
 from maxi_mlx.engine.device_work import DeviceWork, WorkFigures
+from maxi_mlx.engine.host_memory import footprint_bytes
 from maxi_mlx.engine.inbox import Call, Inbox
 from maxi_mlx.engine.loading import LoadingWork
 from maxi_mlx.engine.mailbox import Outbox, deliver
@@ -56,6 +57,7 @@ class DeviceReading:
     models: dict[ModelEntry, WorkFigures]
     prefixes: CacheStats  # of all models
     prefix_limit_bytes: int
+    process_bytes: int
 
 
 class DeviceThread:
@@ -77,7 +79,8 @@ class DeviceThread:
         self._rescue_at_s = 0.0
         self._job: Future[None] | None = None
         self.limit_bytes = 0
-        self.reading = DeviceReading(None, 0, {}, CacheStats(), 0)
+        self._process_bytes = 0
+        self.reading = DeviceReading(None, 0, {}, CacheStats(), 0, 0)
 
     @property
     def fault(self) -> str | None:
@@ -111,6 +114,15 @@ class DeviceThread:
         call = Call(function)
         self._inbox.put(call)
         return await asyncio.wrap_future(call.future)
+
+    async def answers_within(self, timeout_s: float) -> bool:
+        """Whether it comes to a command in that time: not where something hangs on the device, nor
+        after its end."""
+        try:
+            await asyncio.wait_for(self.call(lambda: None), timeout_s)
+        except (TimeoutError, Unavailable):
+            return False
+        return True
 
     def post(self, function: Callable[[], None]) -> None:
         """Leaves something to be done and does not wait."""
@@ -322,6 +334,7 @@ class DeviceThread:
         memory = device.memory(self.limit_bytes)
         if force or now_s - self._host_read_at_s >= _HOST_PERIOD_S:
             self._host, self._host_read_at_s = device.read_host(), now_s
+            self._process_bytes = footprint_bytes()
         assert self._store is not None
         self.reading = DeviceReading(
             memory,
@@ -329,4 +342,5 @@ class DeviceThread:
             models,
             self._store.stats(),
             self._store.budget_bytes,
+            self._process_bytes,
         )

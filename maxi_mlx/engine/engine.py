@@ -138,12 +138,23 @@ class Engine:
             num_running=self._num_active - self._num_waiting,
             num_waiting=self._num_waiting,
             loaded=loaded_models(self._pool.slots, reading, self._disk, now_s=self._now_s()),
+            histories=self._pool.histories,
             kv_cache_bytes=sum(f.kv_cache_bytes for f in reading.models.values()),
             prefixes=reading.prefixes,
             prefix_limit_bytes=reading.prefix_limit_bytes,
             disk=self._disk.stats if self._disk is not None else None,
             memory=reading.memory,
+            process_bytes=reading.process_bytes,
         )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the device thread runs, if only to its end."""
+        return self._device.fault is None
+
+    async def answers_within(self, timeout_s: float) -> bool:
+        """Whether the device thread does what it is told, which the snapshot can't say."""
+        return await self._device.answers_within(timeout_s)
 
     def _state(self) -> EngineState:
         if self._draining:

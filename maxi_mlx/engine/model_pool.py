@@ -28,7 +28,9 @@ from maxi_mlx.engine.device_work import DeviceWork
 from maxi_mlx.engine.loading import Handle, Loading, LoadingWork, Steps
 from maxi_mlx.engine.memory_need import MemoryNeed, need_of
 from maxi_mlx.engine.memory_room import MemoryRoom, gigabytes
+from maxi_mlx.engine.model_history import Histories
 from maxi_mlx.engine.model_slot import Hold, Slot, first_to_go, in_use
+from maxi_mlx.engine.status import ModelHistory
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ class ModelPool:
         self._device_thread = device_thread
         self._slots: dict[ModelEntry, Slot] = {}
         self._holds: dict[Path, Hold] = {}
+        self._histories = Histories()
         # Whoever waits for room has it first: others come after.
         self._room_lock = asyncio.Lock()
         self._change = asyncio.Event()
@@ -66,6 +69,10 @@ class ModelPool:
     @property
     def slots(self) -> tuple[Slot, ...]:
         return tuple(self._slots.values())
+
+    @property
+    def histories(self) -> tuple[ModelHistory, ...]:
+        return self._histories.all
 
     def hold(self, entry: ModelEntry, hold: Hold) -> None:
         """The owner wants this folder's model to stay."""
@@ -137,14 +144,18 @@ class ModelPool:
         started_s = time.monotonic()
         try:
             slot.handle = await self._loaded_by(slot, load)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Exception):  # else the server is ending
+                self._histories.count_failed_load(slot.entry.id)
             # The next request tries again: the folder may have been mended meanwhile.
             self._slots.pop(slot.entry, None)
             raise
         finally:
             slot.used_at_s = _now_s()
             self._tell_change()
-        logger.info("loaded %s in %.1f s", slot.entry.id, time.monotonic() - started_s)
+        took_s = time.monotonic() - started_s
+        self._histories.count_load(slot.entry.id, took_s)
+        logger.info("loaded %s in %.1f s", slot.entry.id, took_s)
 
     async def _loaded_by(self, slot: Slot, load: Load[Handle]) -> Handle:
         entry, settings = slot.entry, self._settings
@@ -183,7 +194,7 @@ class ModelPool:
                     return work
                 idle = first_to_go(self._slots.values())
                 if idle is not None:
-                    await self._unload(idle)
+                    await self._evict(idle)
                     continue
                 waited_s = time.monotonic() - since_s
                 self._check_hope(entry, need, room, waited_s=waited_s)
@@ -254,7 +265,12 @@ class ModelPool:
             idle = first_to_go(self._slots.values())
             if num_bytes <= room.left_bytes or idle is None:
                 return
-            await self._unload(idle)
+            await self._evict(idle)
+
+    def _evict(self, slot: Slot) -> asyncio.Task[None]:
+        """Unloads an idle model for others' sake."""
+        self._histories.count_eviction(slot.entry.id)
+        return self._unload(slot)
 
     def _retire_older(self, entry: ModelEntry) -> None:
         """What was loaded from this folder before its files changed goes when it is idle."""

@@ -30,6 +30,7 @@ def _model(
         weight_bytes=slot.entry.weight_bytes,
         context_length=slot.entry.context_length or 0,
         num_running=figures.num_running if figures else 0,
+        num_waiting=figures.num_waiting if figures else 0,
         kv_cache_bytes=figures.kv_cache_bytes if figures else 0,
         prefill_tokens=figures.num_prefill_tokens if figures else 0,
         prefixes=figures.prefixes if figures else CacheStats(),

@@ -32,6 +32,7 @@ class LoadedModel:
     weight_bytes: int
     context_length: int
     num_running: int
+    num_waiting: int
     kv_cache_bytes: int
     prefill_tokens: int
     prefixes: CacheStats
@@ -42,18 +43,33 @@ class LoadedModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelHistory:
+    """Of one model since the start, loaded or not. ``load_s`` is what good loads took together,
+    waiting for room included; an eviction made room for others."""
+
+    id: str
+    num_loads: int = 0
+    num_failed_loads: int = 0
+    num_evictions: int = 0
+    load_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatus:
     """A snapshot. ``fault`` is the last failure that took more than one request with it;
     ``kv_cache_bytes`` is what running answers hold, ``prefixes`` what is stored for later, of which
-    there may be ``prefix_limit_bytes``; ``disk`` is None where it is switched off."""
+    there may be ``prefix_limit_bytes``; ``disk`` is None where it is switched off.
+    ``process_bytes`` is what the process has taken of the machine's memory."""
 
     state: EngineState
     fault: str | None
     num_running: int
     num_waiting: int
     loaded: tuple[LoadedModel, ...]
+    histories: tuple[ModelHistory, ...]
     kv_cache_bytes: int
     prefixes: CacheStats
     prefix_limit_bytes: int
     disk: DiskStats | None
     memory: MemoryStatus | None
+    process_bytes: int

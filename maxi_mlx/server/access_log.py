@@ -1,4 +1,4 @@
-"""Gives each request its id and record, and writes one line in the log at its end."""
+"""Gives each request its id and record; at its end it is counted and has one line in the log."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from maxi_mlx.server.keys import RECORD, RUNNING
+from maxi_mlx.server.keys import METRICS, PROTOCOLS, RECORD, RUNNING, SETTINGS
+from maxi_mlx.server.prompt_log import PromptLog
 from maxi_mlx.server.record import RequestRecord
 
 logger = logging.getLogger("maxi_mlx.requests")
 
 CLIENT_LEFT_STATUS = 499  # never sent, as nobody is there to read it; proxies log the same number
 LOGGED_PATH_LENGTH = 200
-QUIET_ROUTES = frozenset({"root", "health"})  # asked every few seconds by whoever watches
+# Asked every few seconds by whoever watches.
+QUIET_ROUTES = frozenset({"root", "health", "live", "ready", "metrics"})
 
 
 @web.middleware
@@ -24,7 +26,11 @@ async def recording(request: web.Request, handler: Handler) -> web.StreamRespons
     record = RequestRecord(
         method=request.method, path=request.rel_url.raw_path[:LOGGED_PATH_LENGTH]
     )
+    if request.app[SETTINGS].log_prompts:
+        record.prompt_log = PromptLog(record.id)
     request[RECORD] = record
+    resource = request.match_info.route.resource
+    record.protocol = request.app[PROTOCOLS].get(resource) if resource is not None else None
     try:
         with request.app[RUNNING].one():
             response = await handler(request)
@@ -36,7 +42,18 @@ async def recording(request: web.Request, handler: Handler) -> web.StreamRespons
         record.status = response.status
         return response
     finally:
-        _log(record, level=logging.DEBUG if _is_quiet(request) else logging.INFO)
+        if _is_quiet(request) and record.reason is None:
+            _log(record, level=logging.DEBUG)
+        else:
+            finish(request.app, record)
+
+
+def finish(app: web.Application, record: RequestRecord) -> None:
+    """The end of a request: what is counted and what is logged are the same."""
+    app[METRICS].count(record)
+    if record.prompt_log is not None:
+        record.prompt_log.close()
+    _log(record, level=logging.INFO)
 
 
 def _is_quiet(request: web.Request) -> bool:
@@ -54,8 +71,10 @@ def _log(record: RequestRecord, *, level: int) -> None:
     # ``fields`` rides along for a formatter that writes JSON.
     if logger.isEnabledFor(level):
         fields = record.fields()
-        # An endpoint that speaks a protocol has one method, and a path that names the protocol.
-        left_out = {"protocol", "method"} if record.protocol is not None else set()
+        # The path names the protocol, and where there is one, it is POST unless said.
+        left_out = {"protocol"}
+        if record.protocol is not None and record.method == "POST":
+            left_out.add("method")
         text = " ".join(
             f"{name}={_shown(value)}" for name, value in fields.items() if name not in left_out
         )

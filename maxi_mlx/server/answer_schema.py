@@ -27,6 +27,13 @@ class Health(TypedDict):
     settings: NotRequired[dict[str, SettingValue]]
 
 
+class Probe(TypedDict):
+    """``reason``: why not, where it is not ok."""
+
+    status: Literal["starting", "ok", "failed", "draining"]
+    reason: NotRequired[str]
+
+
 class KvCacheBytes(TypedDict):
     bytes: int
 
@@ -77,8 +84,11 @@ class LoadedModelStats(TypedDict):
     weight_bytes: int
     context_length: int
     num_running: int
+    num_waiting: int
     kv_cache_bytes: int
     prefill_tokens: int
+    expires_in_s: float | None
+    is_pinned: bool
     prefix_cache: ModelPrefixes
 
 

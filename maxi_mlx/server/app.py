@@ -16,10 +16,11 @@ from maxi_mlx.server.auth import authentication
 from maxi_mlx.server.description import Description
 from maxi_mlx.server.errors import error_rendering
 from maxi_mlx.server.guard import add_headers, guard
+from maxi_mlx.server.metrics_registry import Metrics
 from maxi_mlx.server.origins import OriginPolicy
 from maxi_mlx.server.response_runs import ResponseRuns
 from maxi_mlx.server.response_store import ResponseStore
-from maxi_mlx.server.routes import DOCUMENTED, ROUTES
+from maxi_mlx.server.routes import DOCUMENTED, ROUTES, TABLE
 from maxi_mlx.server.running import RunningRequests
 from maxi_mlx.server.stream import DEFAULT_KEEP_ALIVE_S
 
@@ -42,7 +43,12 @@ def create_app(settings: Settings, engine: Engine, catalog: Catalog) -> web.Appl
     app[keys.DESCRIPTION] = Description(DOCUMENTED, has_keys=bool(settings.api_keys))
     app[keys.STARTED_AT] = time.monotonic()
     app[keys.KEEP_ALIVE_S] = DEFAULT_KEEP_ALIVE_S
-    app.add_routes(ROUTES)
+    app[keys.METRICS] = Metrics(engine)
+    app[keys.PROTOCOLS] = {
+        made.resource: route.protocol
+        for route, made in zip(TABLE, app.add_routes(ROUTES), strict=True)
+        if made.resource is not None and route.protocol is not None
+    }
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_answers)
     app.cleanup_ctx.append(_response_store)

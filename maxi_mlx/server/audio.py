@@ -25,11 +25,10 @@ async def translation(request: web.Request) -> web.StreamResponse:
 
 async def _write_down(request: web.Request, task: Task) -> web.StreamResponse:
     record = request[RECORD]
-    record.protocol = "openai"
     limit_bytes = request.app[SETTINGS].max_audio_bytes
     async with received_form(request, limit_bytes=limit_bytes) as form:
         call = openai.parse_audio(form.fields, file=form.file, task=task, request_id=record.id)
-        record.model = call.request.model or None
+        record.observe_request(call.request)
         events = request.app[ENGINE].transcribe(call.request)
         async with TranscriptionFeed(
             events, asked_model=call.request.model, record=record, among=request.app[FEEDS]

@@ -11,8 +11,8 @@ from aiohttp.typedefs import Handler
 from maxi_mlx.core.errors import Unauthorized
 from maxi_mlx.server.keys import SETTINGS
 
-# Probes work without a key; `/health` then says little more than that it is up.
-OPEN_ROUTES = frozenset({"root", "health"})
+# Probes work without a key; they then say little more than that the server is up.
+OPEN_ROUTES = frozenset({"root", "health", "live", "ready"})
 
 
 @web.middleware

@@ -23,8 +23,8 @@ _MANY_NUMBERS = 50_000
 
 async def embed(request: web.Request) -> web.Response:
     record = request[RECORD]
-    call = await _parsed(request, openai.parse_embedding, protocol="openai")
-    record.model = call.request.model or None
+    call = await _parsed(request, openai.parse_embedding)
+    record.observe_request(call.request)
     result = await request.app[ENGINE].embed(call.request)
     record.model, record.prompt_tokens = result.model, result.prompt_tokens
     write = partial(openai.embedding_body, result, call.encoding_format)
@@ -34,8 +34,8 @@ async def embed(request: web.Request) -> web.Response:
 
 async def rerank(request: web.Request) -> web.Response:
     record = request[RECORD]
-    call = await _parsed(request, jina.parse_rerank, protocol="jina")
-    record.model = call.request.model or None
+    call = await _parsed(request, jina.parse_rerank)
+    record.observe_request(call.request)
     result = await request.app[ENGINE].score(call.request)
     record.model, record.prompt_tokens = result.model, result.prompt_tokens
     body = jina.rerank_body(result, call, id="rerank-" + record.id.removeprefix("req-"))
@@ -44,8 +44,8 @@ async def rerank(request: web.Request) -> web.Response:
 
 async def score(request: web.Request) -> web.Response:
     record = request[RECORD]
-    asked = await _parsed(request, jina.parse_score, protocol="jina")
-    record.model = asked.model or None
+    asked = await _parsed(request, jina.parse_score)
+    record.observe_request(asked)
     result = await request.app[ENGINE].score(asked)
     record.model, record.prompt_tokens = result.model, result.prompt_tokens
     body = jina.score_body(
@@ -54,9 +54,7 @@ async def score(request: web.Request) -> web.Response:
     return web.Response(body=body, content_type="application/json")
 
 
-async def _parsed(request: web.Request, parse: Callable[..., Parsed], *, protocol: str) -> Parsed:
-    record = request[RECORD]
-    record.protocol = protocol
+async def _parsed(request: web.Request, parse: Callable[..., Parsed]) -> Parsed:
     body = await read_body(request)
-    read = partial(parse, body, request_id=record.id)
+    read = partial(parse, body, request_id=request[RECORD].id)
     return read() if len(body) < LARGE_BODY_BYTES else await asyncio.to_thread(read)

@@ -56,12 +56,11 @@ async def completion(request: web.Request) -> web.StreamResponse:
 
 async def _generate(request: web.Request, endpoint: Endpoint) -> web.StreamResponse:
     record = request[RECORD]
-    record.protocol = "openai"
     body = await read_body(request)
     parse = partial(endpoint.parse, body, request_id=record.id)
     # A body of many megabytes takes a second, in which others' text would stand still.
     call = parse() if len(body) < LARGE_BODY_BYTES else await asyncio.to_thread(parse)
-    record.model = call.request.model or None
+    record.observe_request(call.request)
     head = {
         "id": endpoint.id_prefix + record.id.removeprefix("req-"),
         "created": int(time.time()),

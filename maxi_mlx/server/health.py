@@ -1,6 +1,6 @@
-"""What the server says of itself: that it is up, how it is set, what its memory holds.
+"""What the server says of itself: that it is up, how it is set, whether it takes requests.
 
-Nothing here waits for the engine: each answer is made from a snapshot.
+Nothing here waits for the engine, `ready` apart: each answer is made from a snapshot.
 """
 
 from __future__ import annotations
@@ -28,6 +28,13 @@ HEALTH_WORDS: dict[EngineState, str] = {
 # States in which a request would be refused, so that whoever balances load sends it elsewhere.
 REFUSING: frozenset[EngineState] = frozenset({"failed", "draining"})
 
+# A slice or a step is far shorter, on whatever machine.
+DEVICE_PATIENCE_S = 5.0
+NOT_YET: dict[EngineState, str] = {
+    "starting": "The models named at the start are being loaded.",
+    "draining": "The server is shutting down and takes no new requests.",
+}
+
 
 async def root(_: web.Request) -> web.Response:
     return web.Response(text=f"maxi-mlx {maxi_mlx.__version__} is running\n")
@@ -44,6 +51,34 @@ async def health(request: web.Request) -> web.Response:
         body["engine"] = status
         body["settings"] = described(request.app[SETTINGS])
     return json_response(body, status=503 if status.state in REFUSING else 200)
+
+
+async def live(request: web.Request) -> web.Response:
+    """503 where only a new start would help."""
+    if request.app[ENGINE].is_alive:
+        return json_response({"status": "ok"})
+    return json_response(_failure(request), status=503)
+
+
+async def ready(request: web.Request) -> web.Response:
+    """200 where a request would be taken now."""
+    engine = request.app[ENGINE]
+    state = engine.status().state
+    if state == "failed":
+        return json_response(_failure(request), status=503)
+    if state != "ready":
+        body = {"status": HEALTH_WORDS[state], "reason": NOT_YET[state]}
+        return json_response(body, status=503)
+    if not await engine.answers_within(DEVICE_PATIENCE_S):
+        reason = f"The device has taken nothing up for {DEVICE_PATIENCE_S:g} s."
+        return json_response({"status": "failed", "reason": reason}, status=503)
+    return json_response({"status": "ok"})
+
+
+def _failure(request: web.Request) -> dict[str, str]:
+    reason = "The engine has failed; the server's log says more."
+    fault = request.app[ENGINE].status().fault if is_authorized(request) else None
+    return {"status": "failed", "reason": fault or reason}
 
 
 def json_response(body: object, *, status: int = 200) -> web.Response:

@@ -1,4 +1,7 @@
-"""aiohttp's own log: what is not HTTP is the sender's fault, and worth no traceback."""
+"""aiohttp's own log: what is not HTTP is the sender's fault, and worth no traceback.
+
+Nor are its bytes, which may be the rest of a prompt whose length was given too small.
+"""
 
 from __future__ import annotations
 
@@ -20,5 +23,5 @@ class _Malformed(logging.Filter):
         error = record.exc_info[1] if record.exc_info else None
         if not isinstance(error, HttpProcessingError):
             return True
-        logger.debug("a connection sent something that is not HTTP: %s", error.message)
+        logger.debug("a connection sent something that is not HTTP: %s", type(error).__name__)
         return False

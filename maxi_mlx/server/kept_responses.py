@@ -9,7 +9,7 @@ from aiohttp import web
 from maxi_mlx.api import responses
 from maxi_mlx.api.responses import RawItem
 from maxi_mlx.core.errors import InvalidRequest, NotFound
-from maxi_mlx.server.keys import RECORD, RESPONSE_RUNS, RESPONSE_STORE
+from maxi_mlx.server.keys import RESPONSE_RUNS, RESPONSE_STORE
 from maxi_mlx.server.response_file import KeptResponse
 from maxi_mlx.server.response_log import EventLog
 from maxi_mlx.server.response_stream import send_log
@@ -83,8 +83,7 @@ async def cancel_response(request: web.Request) -> web.Response:
     return _json(run.response.body())
 
 
-async def refuse_compact(request: web.Request) -> web.Response:
-    request[RECORD].protocol = "responses"
+async def refuse_compact(_: web.Request) -> web.Response:
     raise InvalidRequest(
         "Compacting is not served: send the conversation itself, or go on from a response by "
         "'previous_response_id'. With 'truncation' set to 'auto' its oldest turns are left out "
@@ -127,7 +126,6 @@ def _not_found(request: web.Request, id: str) -> NotFound:
 
 
 def _id(request: web.Request) -> str:
-    request[RECORD].protocol = "responses"
     return request.match_info["id"]
 
 

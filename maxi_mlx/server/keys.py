@@ -11,6 +11,7 @@ from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
 from maxi_mlx.server.description import Description
 from maxi_mlx.server.feed import Feed
+from maxi_mlx.server.metrics_registry import Metrics
 from maxi_mlx.server.origins import OriginPolicy
 from maxi_mlx.server.record import RequestRecord
 from maxi_mlx.server.response_runs import ResponseRuns
@@ -22,6 +23,9 @@ ENGINE = web.AppKey("engine", Engine)
 CATALOG = web.AppKey("catalog", Catalog)
 ORIGINS = web.AppKey("origins", OriginPolicy)
 FEEDS = web.AppKey("feeds", set[Feed[Any]])
+METRICS = web.AppKey("metrics", Metrics)
+# Of each resource of the router whose API has a name.
+PROTOCOLS = web.AppKey("protocols", dict[web.AbstractResource, str])
 RUNNING = web.AppKey("running", RunningRequests)
 RESPONSE_STORE = web.AppKey("response_store", ResponseStore)
 RESPONSE_RUNS = web.AppKey("response_runs", ResponseRuns)

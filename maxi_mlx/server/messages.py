@@ -24,7 +24,7 @@ Parsed = TypeVar("Parsed")
 async def create_message(request: web.Request) -> web.StreamResponse:
     record = request[RECORD]
     call = await _parsed(request, anthropic.parse_message)
-    record.model = call.request.model or None
+    record.observe_request(call.request)
     head: dict[str, Any] = {
         "id": "msg_" + record.id.removeprefix("req-"),
         "max_tokens": call.max_tokens,
@@ -43,16 +43,14 @@ async def create_message(request: web.Request) -> web.StreamResponse:
 async def count_tokens(request: web.Request) -> web.Response:
     record = request[RECORD]
     asked = await _parsed(request, anthropic.parse_count)
-    record.model = asked.model or None
-    record.prompt_tokens = await request.app[ENGINE].count_tokens(asked)
-    body = msgspec.json.encode({"input_tokens": record.prompt_tokens})
+    record.observe_request(asked)
+    record.counted_tokens = await request.app[ENGINE].count_tokens(asked)
+    body = msgspec.json.encode({"input_tokens": record.counted_tokens})
     return web.Response(body=body, content_type="application/json")
 
 
 async def _parsed(request: web.Request, parse: Callable[..., Parsed]) -> Parsed:
-    record = request[RECORD]
-    record.protocol = "anthropic"
     body = await read_body(request)
-    read = partial(parse, body, request_id=record.id)
+    read = partial(parse, body, request_id=request[RECORD].id)
     # A body of many megabytes takes a second, in which others' text would stand still.
     return read() if len(body) < LARGE_BODY_BYTES else await asyncio.to_thread(read)

@@ -57,7 +57,7 @@ async def generate(request: web.Request) -> web.StreamResponse:
 async def _write(request: web.Request, endpoint: Endpoint) -> web.StreamResponse:
     record = request[RECORD]
     call = await parsed(request, endpoint.parse)
-    record.model = call.request.model or None
+    record.observe_request(call.request)
     head: dict[str, Any] = {
         "created_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
         "logprobs": call.request.top_logprobs is not None,
@@ -108,7 +108,7 @@ async def _embed(request: web.Request, parse: Callable[..., ollama.EmbedCall]) -
     begun_s = time.monotonic()
     record = request[RECORD]
     call = await parsed(request, parse)
-    record.model = call.request.model or None
+    record.observe_request(call.request)
     result = None
     if call.request.inputs:
         engine = request.app[ENGINE]
@@ -123,9 +123,7 @@ async def _embed(request: web.Request, parse: Callable[..., ollama.EmbedCall]) -
 
 
 async def parsed(request: web.Request, parse: Callable[..., Parsed]) -> Parsed:
-    record = request[RECORD]
-    record.protocol = "ollama"
     body = await read_body(request)
-    read = partial(parse, body, request_id=record.id)
+    read = partial(parse, body, request_id=request[RECORD].id)
     # A body of many megabytes takes a second, in which others' text would stand still.
     return read() if len(body) < LARGE_BODY_BYTES else await asyncio.to_thread(read)

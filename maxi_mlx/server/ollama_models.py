@@ -17,7 +17,7 @@ from maxi_mlx.api import ollama
 from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.server.body import read_body
-from maxi_mlx.server.keys import CATALOG, ENGINE, RECORD
+from maxi_mlx.server.keys import CATALOG, ENGINE
 from maxi_mlx.server.lm_studio import takes_tools
 
 # The version of Ollama whose API this is. Clients look at it for what they may use.
@@ -26,18 +26,15 @@ API_VERSION = "0.13.5"
 _WRITERS = ("language", "vision")
 
 
-async def version(request: web.Request) -> web.Response:
-    request[RECORD].protocol = "ollama"
+async def version(_: web.Request) -> web.Response:
     return _json(msgspec.json.encode({"version": API_VERSION}))
 
 
 async def tags(request: web.Request) -> web.Response:
-    request[RECORD].protocol = "ollama"
     return _json(ollama.tags_body(await asyncio.to_thread(request.app[CATALOG].entries)))
 
 
 async def running(request: web.Request) -> web.Response:
-    request[RECORD].protocol = "ollama"
     loaded = {model.id: model for model in request.app[ENGINE].status().loaded}
     now_s = time.time()
     entries = await asyncio.to_thread(request.app[CATALOG].entries)
@@ -69,7 +66,6 @@ async def show(request: web.Request) -> web.Response:
 
 async def refuse_change(request: web.Request) -> web.Response:
     """Models are folders that other programs have too, and what is in them is theirs."""
-    request[RECORD].protocol = "ollama"
     raise InvalidRequest(
         f"{request.rel_url.raw_path[:200]} is not served: models here are folders, which this "
         "server reads and never changes. Make, copy, rename and delete them where they are "
@@ -78,7 +74,6 @@ async def refuse_change(request: web.Request) -> web.Response:
 
 
 async def named(request: web.Request) -> ollama.NamedCall:
-    request[RECORD].protocol = "ollama"
     return ollama.parse_named(await read_body(request))
 
 

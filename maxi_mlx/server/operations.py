@@ -5,7 +5,7 @@ from __future__ import annotations
 from maxi_mlx.api.openai.answer_schema import ErrorBody
 from maxi_mlx.api.openapi import OpenAPIDocument
 from maxi_mlx.api.openapi.operation import Content, Operation, whole
-from maxi_mlx.server.answer_schema import CacheReport, Health
+from maxi_mlx.server.answer_schema import CacheReport, Health, Probe
 
 _ERRORS = (ErrorBody,)
 
@@ -25,10 +25,33 @@ HEALTH = Operation(
     needs_key=False,
 )
 
+LIVE = Operation(
+    tag="Server",
+    summary="Whether the server runs; else (503) it has to be started again.",
+    answers=(whole(Probe),),
+    errors=(ErrorBody, Probe),
+    needs_key=False,
+)
+
+READY = Operation(
+    tag="Server",
+    summary="Whether a request would be taken now; else 503 with the reason.",
+    answers=(whole(Probe),),
+    errors=(ErrorBody, Probe),
+    needs_key=False,
+)
+
 CACHE_STATS = Operation(
     tag="Server",
     summary="What the caches hold, and the device's memory.",
     answers=(whole(CacheReport),),
+    errors=_ERRORS,
+)
+
+METRICS = Operation(
+    tag="Server",
+    summary="Counters, times and memory, in Prometheus's text format.",
+    answers=(Content(media_type="text/plain"),),
     errors=_ERRORS,
 )
 

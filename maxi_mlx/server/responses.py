@@ -78,18 +78,17 @@ async def count_input_tokens(request: web.Request) -> web.Response:
     call, _ = await read_call(request)
     with _naming_input():
         num_tokens = await request.app[ENGINE].count_tokens(call.request)
-    request[RECORD].prompt_tokens = num_tokens
+    request[RECORD].counted_tokens = num_tokens
     return _json(responses.input_tokens_body(num_tokens))
 
 
 async def read_call(request: web.Request) -> tuple[ResponseCall, Sequence[RawItem]]:
     """What a body asks for, and what was said before its own input."""
     record, store = request[RECORD], request.app[RESPONSE_STORE]
-    record.protocol = "responses"
     body = await read_body(request)
     is_large = len(body) >= LARGE_BODY_BYTES
     asked = await _done(partial(responses.read_response, body), on_thread=is_large)
-    record.model = asked.fields.model or None
+    record.asked_model = asked.fields.model or None
     history = await _history(asked, store)
     parse = partial(
         responses.parse_response,
@@ -99,7 +98,9 @@ async def read_call(request: web.Request) -> tuple[ResponseCall, Sequence[RawIte
         referenced=await _referenced(asked, store),
         can_store=store.is_on,
     )
-    return await _done(parse, on_thread=is_large or len(history) > 1000), history
+    call = await _done(parse, on_thread=is_large or len(history) > 1000)
+    record.observe_request(call.request)
+    return call, history
 
 
 async def _done(work: Callable[[], Result], *, on_thread: bool) -> Result:

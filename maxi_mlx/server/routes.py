@@ -6,6 +6,7 @@ or two in the middle. All of them arrive, and without a redirect, which many don
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -17,7 +18,7 @@ from maxi_mlx.api.lm_studio import operations as studio
 from maxi_mlx.api.ollama import operations as ollamas
 from maxi_mlx.api.openai import operations as openai
 from maxi_mlx.api.openapi import Documented
-from maxi_mlx.api.openapi.operation import Operation
+from maxi_mlx.api.openapi.operation import Operation, Tag
 from maxi_mlx.api.responses import operations as response
 from maxi_mlx.server import (
     audio,
@@ -28,6 +29,7 @@ from maxi_mlx.server import (
     kept_responses,
     lm_studio,
     messages,
+    metrics,
     models,
     ollama,
     ollama_models,
@@ -41,6 +43,15 @@ from maxi_mlx.server.openapi import openapi as send_openapi
 LEAD = "/{lead:(?:/|v1/)*}"
 TAIL = "{tail:/*}"
 ROOT = "/{lead:(?:/|v1/)*(?:v1)?}"
+# The log's and the metrics' words for the APIs; what the server says of itself is of none.
+PROTOCOLS: Mapping[Tag, str] = {
+    "OpenAI": "openai",
+    "Responses": "responses",
+    "Anthropic": "anthropic",
+    "Rerank": "jina",
+    "Ollama": "ollama",
+    "LM Studio": "lm_studio",
+}
 PARAMETERS = {"{model}": "{id:.*[^/]}", "{response_id}": "{id:[^/]+}"}
 
 
@@ -62,6 +73,10 @@ class Route:
             return web.get(pattern, self.handler, name=self.name)
         return web.route(self.method, pattern, self.handler, name=self.name)
 
+    @property
+    def protocol(self) -> str | None:
+        return PROTOCOLS.get(self.operation.tag)
+
 
 def spelled(path: str) -> str:
     """A route pattern for ``path`` under any number of slashes and ``v1``."""
@@ -75,6 +90,9 @@ def spelled(path: str) -> str:
 TABLE = (
     Route("GET", "/", health.root, operations.ROOT, "root"),
     Route("GET", "/health", health.health, operations.HEALTH, "health"),
+    Route("GET", "/health/live", health.live, operations.LIVE, "live"),
+    Route("GET", "/health/ready", health.ready, operations.READY, "ready"),
+    Route("GET", "/metrics", metrics.metrics, operations.METRICS, "metrics"),
     Route("GET", "/openapi.json", send_openapi, operations.OPENAPI),
     Route("GET", "/v1/cache/stats", cache_stats.cache_stats, operations.CACHE_STATS),
     Route("GET", "/v1/models", models.list_models, openai.MODELS),

@@ -86,6 +86,8 @@ async def test_a_broken_model_says_why_and_is_tried_again(
             with pytest.raises(EngineFailed, match=r"broken could not be loaded: .*shape"):
                 await ask(engine, make_request(PROMPT, model="broken"))
         assert engine.status().loaded == ()
+        [history] = engine.status().histories
+        assert (history.id, history.num_failed_loads, history.num_loads) == ("broken", 2, 0)
         assert (await ask(engine, make_request(PROMPT, model="tiny-qwen3"))).text
         (folder / "config.json").write_text(json.dumps(config))
         assert (await ask(engine, make_request(PROMPT, model="broken"))).text

@@ -247,6 +247,12 @@ async def test_a_prompt_has_idle_models_make_room(tiny_model: TinyModel) -> None
         await settled(engine)  # the figures are a moment old otherwise
         assert (await ask(engine, make_request([10] * 400, n=2))).texts
         assert loaded(engine) == {"tiny-llama"}
+        histories = {history.id: history for history in engine.status().histories}
+        assert {id: each.num_evictions for id, each in histories.items()} == {
+            "tiny-qwen3": 1,
+            "tiny-llama": 0,
+        }
+        assert all(each.num_loads == 1 and each.load_s > 0 for each in histories.values())
 
 
 def decoding(engine: Engine) -> int:

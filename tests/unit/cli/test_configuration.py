@@ -64,6 +64,7 @@ SOURCES: list[tuple[str, tuple[object, Any], tuple[str, Any], tuple[str, Any]]] 
     ("tls_cert", ("/a", Path("/a")), ("/b", Path("/b")), ('"/c"', Path("/c"))),
     ("log_level", ("debug", "debug"), ("error", "error"), ('"warning"', "warning")),
     ("log_format", ("json", "json"), ("text", "text"), ('"json"', "json")),
+    ("log_prompts", (True, True), ("1", True), ("true", True)),
     ("drain_timeout", ("0", 0.0), ("1.5", 1.5), ("2", 2.0)),
     ("max_body_size", ("1MB", 1024**2), ("2048", 2048), ('"3k"', 3072)),
     ("max_audio_size", ("1MB", 1024**2), ("2048", 2048), ('"3k"', 3072)),

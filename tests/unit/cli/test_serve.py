@@ -102,6 +102,14 @@ def test_open_to_the_network_without_a_key_warns(tmp_path: Path) -> None:
             assert ("WARNING: everyone who can reach 0.0.0.0" in text) is warns
 
 
+def test_a_log_with_prompts_says_so_first(tmp_path: Path) -> None:
+    extra = {"MAXI_MLX_LOG_PROMPTS": "1"}
+    with serving("--log-level", "info", home=tmp_path, extra=extra) as (process, _):
+        text = told(process, "Runs on") + ended(process)
+    assert "prompts and answers are written into this log" in text.splitlines()[0]
+    assert "(environment MAXI_MLX_LOG_PROMPTS)" in text.splitlines()[0]
+
+
 def test_json_log_is_json_from_the_first_line(tmp_path: Path) -> None:
     extra = {"MAXI_MLX_PROT": "5"}
     with serving("--log-format", "json", home=tmp_path, extra=extra) as (process, port):
