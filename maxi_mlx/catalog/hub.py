@@ -39,8 +39,10 @@ def num_incomplete(repository: str, reader: FolderReader) -> int:
     if listing is None:
         return 0
     begun = [name for name in listing.files if name.endswith(".incomplete")]
-    # A finished blob beside its own remains is finished.
-    return sum(name.removesuffix(".incomplete") not in listing.files for name in begun)
+    # A finished blob beside its own remains is finished. Newer versions of huggingface_hub put a
+    # word of their own between its name and the ending.
+    stems = (name.removesuffix(".incomplete") for name in begun)
+    return sum(not {stem, stem.rpartition(".")[0]} & listing.files for stem in stems)
 
 
 def _main_revision(repository: str, reader: FolderReader) -> str | None:

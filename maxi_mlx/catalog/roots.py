@@ -38,7 +38,7 @@ def default_roots(model_dirs: Sequence[Path]) -> tuple[Root, ...]:
     """The given folders first, so that their models win a shared name, then the usual places."""
     roots = [Root(_absolute(folder), str(folder), "folders") for folder in model_dirs]
     roots.append(Root(home_models_dir(), "maxi-mlx", "folders"))
-    roots.append(Root(_hub_cache(), "hub cache", "hub"))
+    roots.append(Root(hub_cache(), "hub cache", "hub"))
     roots += [Root(folder, "LM Studio", "folders") for folder in _lm_studio_folders()]
     by_path: dict[Path, Root] = {}
     for root in roots:
@@ -46,7 +46,7 @@ def default_roots(model_dirs: Sequence[Path]) -> tuple[Root, ...]:
     return tuple(by_path.values())
 
 
-def _hub_cache() -> Path:
+def hub_cache() -> Path:
     """The same answer as huggingface_hub gives, without the cost of importing it."""
     environ = os.environ
     cache_home = environ.get("XDG_CACHE_HOME") or "~/.cache"

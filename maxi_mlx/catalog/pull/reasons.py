@@ -18,7 +18,10 @@ _KNOWN = (
     ("connection refused", "connection refused"),
     ("timed out|timeout", "it did not answer in time"),
     ("unreachable|no route", "no network leads there"),
-    ("reset|disconnected|aborted|incompleteread|broken", "the connection was closed early"),
+    (
+        "reset|disconnected|aborted|incompleteread|broken|closed connection",
+        "the connection was closed early",
+    ),
 )
 
 

@@ -71,12 +71,12 @@ def test_ctrl_c_is_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert process.returncode == 130
 
 
-@pytest.mark.parametrize("name", ["qwen3", "mlx-community/Qwen3-0.6B-4bit", "smollm2:1.7b", ""])
+@pytest.mark.parametrize("name", ["qwen3", "mlx-community/Qwen3/4bit", "smollm2:1.7b", ""])
 def test_other_names_are_an_error_that_says_what_there_is(name: str, home: Path) -> None:
     with pytest.raises(SetupError) as error:
         CliRunner().invoke(command.pull, [name], catch_exceptions=False)
-    assert error.value.message.startswith(f"'{name}' can't be fetched: `maxi-mlx pull smollm2` is")
-    for way in ("`hf download mlx-community/NAME`", "`maxi-mlx serve --model-dir FOLDER`"):
+    assert error.value.message.startswith(f"'{name}' can't be fetched: name a model as the Hugging")
+    for way in ("mlx-community/Qwen3-4B", "smollm2", "`maxi-mlx serve --model-dir FOLDER`"):
         assert way in error.value.message
     assert not home.exists()
 
