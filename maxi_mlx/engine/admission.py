@@ -125,6 +125,7 @@ def make_jobs(
                 end_ids=model.end_ids,
                 top_logprobs=request.top_logprobs,
                 guide=guide.start(max_tokens=max_tokens) if guide is not None else None,
+                pictures=built.pictures,
                 uses_cache=request.uses_cache,
             )
             generation.add(row, built.plan.text(model, choice=choice))
