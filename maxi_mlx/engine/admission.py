@@ -131,5 +131,7 @@ def make_jobs(
             generation.add(row, built.plan.text(model, choice=choice))
             rows.append(row)
         borders = message_borders(prompt, model) if request.uses_cache else ()
-        jobs.append(PromptJob(token_ids=prompt, rows=rows, borders=borders))
+        jobs.append(
+            PromptJob(token_ids=prompt, rows=rows, borders=borders, pictures=built.pictures)
+        )
     return jobs

@@ -121,6 +121,7 @@ class PromptJob:
     num_processed: int = 0
     num_passed_over: int = 0
     borders: tuple[int, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     was_restored: bool = False  # from the prefix cache's disk
     must_read_alone: bool = False
     looked_at: Picture | None = None
@@ -133,10 +134,6 @@ class PromptJob:
     @property
     def uses_cache(self) -> bool:
         return self.rows[0].uses_cache
-
-    @property
-    def pictures(self) -> tuple[Picture, ...]:
-        return self.rows[0].pictures
 
     @property
     def next_border(self) -> int | None:
@@ -152,4 +149,9 @@ def resume(row: Row) -> PromptJob:
     if row.guide is not None:
         # It may have seen a token that was lost with the batch.
         row.guide = row.guide.replayed(row.token_ids[row.num_prompt_tokens :])
-    return PromptJob(token_ids=list(row.token_ids), rows=[row], must_read_alone=row.is_suspect)
+    return PromptJob(
+        token_ids=list(row.token_ids),
+        rows=[row],
+        pictures=row.pictures,
+        must_read_alone=row.is_suspect,
+    )
