@@ -198,6 +198,7 @@ def _entry(id: str, naming: Naming, place: Place, found: Classification) -> Mode
         created=found.created,
         problem=found.problem,
         embedding=found.embedding,
+        sees=found.sees,
     )
 
 

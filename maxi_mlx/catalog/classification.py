@@ -15,7 +15,13 @@ from typing import Any
 from maxi_mlx.catalog.architectures import is_supported
 from maxi_mlx.catalog.embedding_form import form_files, most_tokens, read_form
 from maxi_mlx.catalog.folders import Listing
-from maxi_mlx.catalog.kinds import architectures_of, kind_of, model_type_of
+from maxi_mlx.catalog.kinds import (
+    LLAMAS_WITH_EYES,
+    architectures_of,
+    kind_of,
+    model_type_of,
+    sees,
+)
 from maxi_mlx.catalog.model_config import context_length, quantization
 from maxi_mlx.catalog.model_files import BrokenFile, read_object
 from maxi_mlx.catalog.names import printable
@@ -48,6 +54,7 @@ class Classification:
     created: int = 0
     problem: str | None = None
     embedding: EmbeddingForm | None = None
+    sees: bool = False
 
 
 def files_read(listing: Listing) -> list[str]:
@@ -104,6 +111,7 @@ def classify(
         created=created,
         problem=problem,
         embedding=embedding,
+        sees=sees(found.kind, found.model_type, listing.files),
     )
 
 
@@ -114,7 +122,9 @@ def _look(
     weights = read_weights(folder, weight_names)
     architectures = architectures_of(config)
     model_type = model_type_of(config)
-    supported = model_type is not None and is_supported(model_type, architectures)
+    supported = model_type is not None and (
+        model_type in LLAMAS_WITH_EYES or is_supported(model_type, architectures)
+    )
     return Findings(
         folder=folder,
         listing=listing,

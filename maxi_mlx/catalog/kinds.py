@@ -25,6 +25,11 @@ SERVED_ENCODERS = frozenset((
     "bert", "camembert", "gemma3_text", "modernbert", "roberta", "xlm-roberta", "xlm_roberta",
 ))
 # fmt: on
+# Vision models whose images are read here. The language part of the first two isn't mlx-lm's by
+# their own name, but by their text's.
+SEEING_TYPES = frozenset({"idefics3", "smolvlm", "gemma3"})
+LLAMAS_WITH_EYES = frozenset({"idefics3", "smolvlm"})
+_IMAGE_SETTINGS = frozenset({"preprocessor_config.json", "processor_config.json"})
 _SENTENCE_NAMES = frozenset({"modules.json", "config_sentence_transformers.json", "1_Pooling"})
 _VISION_KEYS = ("vision_config", "img_processor", "mm_vision_tower", "vision_tower", "visual")
 _VISION_TENSOR = re.compile(
@@ -95,6 +100,13 @@ def _num_labels(config: Mapping[str, Any]) -> int:
     labels = config.get("id2label")
     num_labels = len(labels) if isinstance(labels, dict) else config.get("num_labels", 1)
     return num_labels if isinstance(num_labels, int) else 1
+
+
+def sees(kind: ModelKind, model_type: str | None, names: Collection[str]) -> bool:
+    """Whether images are read with the model in a folder that holds these files: it has its eyes,
+    and says how an image is brought to their size."""
+    is_known = kind == "vision" and model_type in SEEING_TYPES
+    return is_known and not _IMAGE_SETTINGS.isdisjoint(names)
 
 
 def reads_pairs(architectures: tuple[str, ...]) -> bool:

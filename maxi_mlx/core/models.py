@@ -68,3 +68,4 @@ class ModelEntry:
     created: int
     problem: str | None = None
     embedding: EmbeddingForm | None = None  # of an embedding model that can be served
+    sees: bool = False  # images, which the model's kind alone does not tell

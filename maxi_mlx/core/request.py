@@ -19,6 +19,8 @@ MAX_STOP_LENGTH = 1000  # characters
 MAX_TOP_LOGPROBS = 20
 MAX_CHOICES = 128
 DEFAULT_XTC_THRESHOLD = 0.1
+# Where an image stands in a message's text: Unicode's own sign for an object among characters.
+IMAGE_MARK = "\ufffc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,22 @@ class ToolCall:
     arguments: str
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image file's bytes. ``path`` is where it stands in the request, for what is said of it."""
+
+    data: bytes = field(repr=False)
+    path: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One turn of a conversation. ``text`` is None only where an assistant turn has just calls."""
+    """One turn of a conversation. ``text`` is None only where an assistant turn has just calls.
+    Where there are ``images``, it has an `IMAGE_MARK` for each, in their order."""
 
     role: Role
     text: str | None
+    images: tuple[Image, ...] = ()
     name: str | None = None
     reasoning: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
@@ -87,6 +99,10 @@ class ChatPrompt:
     tools: tuple[Tool, ...] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     prefill: str | None = None
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return tuple(image for message in self.messages for image in message.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +179,12 @@ class GenerateRequest:
     @property
     def is_chat(self) -> bool:
         return isinstance(self.prompts[0], ChatPrompt)
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """Only a conversation has any."""
+        prompt = self.prompts[0]
+        return prompt.images if isinstance(prompt, ChatPrompt) else ()
 
     @property
     def has_prefill(self) -> bool:

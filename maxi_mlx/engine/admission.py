@@ -125,10 +125,13 @@ def make_jobs(
                 end_ids=model.end_ids,
                 top_logprobs=request.top_logprobs,
                 guide=guide.start(max_tokens=max_tokens) if guide is not None else None,
+                pictures=built.pictures,
                 uses_cache=request.uses_cache,
             )
             generation.add(row, built.plan.text(model, choice=choice))
             rows.append(row)
         borders = message_borders(prompt, model) if request.uses_cache else ()
-        jobs.append(PromptJob(token_ids=prompt, rows=rows, borders=borders))
+        jobs.append(
+            PromptJob(token_ids=prompt, rows=rows, borders=borders, pictures=built.pictures)
+        )
     return jobs

@@ -179,6 +179,7 @@ class Engine:
         arrived_s = time.monotonic()
         async with self._place() as begin:
             entry = await self._names.resolve(request.model, WRITERS)
+            await self._names.check_sees(entry, request.images)
             await self._wait_prepared()
             async with self._lender.language(entry, keep_alive_s) as handle:
                 run = self._run(request, handle, arrived_s=arrived_s, on_begin=begin)
@@ -292,6 +293,7 @@ class Engine:
         model if need be, and asks nothing else of the device."""
         self._check_not_draining()
         entry = await self._names.resolve(request.model, WRITERS)
+        await self._names.check_sees(entry, request.images)
         await self._wait_prepared()
         async with self._lender.language(entry) as handle:
             loop = asyncio.get_running_loop()

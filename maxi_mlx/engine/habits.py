@@ -34,12 +34,13 @@ class Habits:
     tool_syntax: ToolSyntax | None
     problem: InvalidRequest | None = None
 
-    def render(self, prompt: ChatPrompt) -> str:
-        """The prompt's text. Raises InvalidRequest where the template does not take it."""
+    def render(self, prompt: ChatPrompt, *, image_text: str | None = None) -> str:
+        """The prompt's text, with ``image_text`` for each image. Raises InvalidRequest where the
+        template does not take it."""
         if self.problem is not None:
             raise InvalidRequest(self.problem.message, param="model")
         messages = tuple(without_volatile_text(prompt.messages))
-        return self.templates.render(replace(prompt, messages=messages))
+        return self.templates.render(replace(prompt, messages=messages), image_text=image_text)
 
     def syntax_for(self, prompt: ChatPrompt) -> ToolSyntax:
         """How the answer to a prompt with tools writes its calls."""

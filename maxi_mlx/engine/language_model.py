@@ -28,6 +28,7 @@ from maxi_mlx.engine.habits import Habits, read_habits
 from maxi_mlx.engine.kv_cost import KVCost, measure
 from maxi_mlx.engine.loading import Loading, Steps, finish, result_of
 from maxi_mlx.engine.read_ahead import evaluate_behind
+from maxi_mlx.engine.vision.eyes import Eyes, make_eyes, seeing_folder
 from maxi_mlx.kv_cache.layout import layout_of
 from maxi_mlx.text.vocabulary import Vocabulary, piece_decoder, strips_first_space
 
@@ -62,6 +63,7 @@ class LanguageModel:
     keeps_states: bool  # some layers' caches can't be cut
     new_cache: Callable[[], list[Any]]  # the empty caches of one row
     sampling_defaults: Mapping[str, float]
+    eyes: Eyes | None = None  # of a model that reads images
 
 
 def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
@@ -74,7 +76,9 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
     entry = loading.entry
     _check_files(entry.path)
     making_tokenizer = loading.begin(partial(_load_tokenizer, entry.path))
-    model = load_model(entry.path, lazy=True)[0]
+    seeing = yield from seeing_folder(loading)
+    classes = {} if seeing is None else {"get_model_classes": seeing.classes}
+    model = load_model(entry.path, lazy=True, **classes)[0]
     yield None
     files = sorted(entry.path.glob(_WEIGHT_FILES))
     yield from evaluate_behind(loading, dict(tree_flatten(model.parameters())), files)
@@ -88,6 +92,7 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
         yield None
     tokenizer = yield from result_of(making_tokenizer)
     texts = yield from loading.elsewhere(partial(_read_texts, entry, tokenizer, vocabulary_size))
+    eyes = yield from make_eyes(loading, model, seeing)
     return LanguageModel(
         entry=entry,
         model=model,
@@ -103,6 +108,7 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
         keeps_states=layout_of(new_cache).has_states,
         new_cache=new_cache,
         sampling_defaults=read_sampling_defaults(entry.path),
+        eyes=eyes,
     )
 
 

@@ -138,7 +138,8 @@ def _computed(table: Any) -> Any:
 def _seen_line(row: Row, vocabulary_size: int) -> NDArray[np.bool_]:
     line = np.zeros(vocabulary_size, dtype=np.bool_)
     if row.sampling.repetition_penalty != 1:
-        line[row.token_ids] = True
+        token_ids = np.array(row.token_ids)
+        line[token_ids[token_ids < vocabulary_size]] = True  # an image's are none of the vocabulary
     return line
 
 

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
 from maxi_mlx.core.models import ABILITIES, ModelEntry, ModelKind
+from maxi_mlx.core.request import Image
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.model_pool import ModelPool
+from maxi_mlx.engine.vision.packages import require_vision_packages
 
 Kinds = Sequence[ModelKind]
 
@@ -72,6 +74,19 @@ class ModelNames:
             )
         return entry
 
+    async def check_sees(self, entry: ModelEntry, images: Sequence[Image]) -> None:
+        """Refuses a request's images where its model can't read them. Raises NotInstalled where it
+        could, but for a package."""
+        if not images:
+            return
+        if not entry.sees:
+            entries = await asyncio.to_thread(self._catalog.entries)
+            raise InvalidRequest(
+                f"'{images[0].path}' is an image, but {_why_blind(entry)}{_who_sees(entries)}",
+                param=images[0].path,
+            )
+        await asyncio.to_thread(require_vision_packages, entry)
+
     async def find(self, name: str) -> ModelEntry:
         """The model of that name, whatever it can do."""
         return await asyncio.to_thread(self._catalog.find, name)
@@ -129,6 +144,19 @@ class ModelNames:
             + _advice(servable, kinds),
             param="model",
         )
+
+
+def _why_blind(entry: ModelEntry) -> str:
+    if entry.kind != "vision":
+        return f"{entry.id} reads text only."
+    return f"of {entry.id} ({entry.model_type}) only the language part is served, which reads text."
+
+
+def _who_sees(entries: Sequence[ModelEntry]) -> str:
+    names = [entry.id for entry in entries if entry.sees and entry.problem is None]
+    if not names:
+        return " None of the models on this machine reads images here."
+    return f" Images are for {', '.join(names[:5])}."
 
 
 def _advice(servable: Sequence[ModelEntry], kinds: Kinds) -> str:

@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
 from maxi_mlx.engine.batch import evaluate, extract_cache, merge_caches
 from maxi_mlx.engine.row import PromptJob
 
+if TYPE_CHECKING:
+    from maxi_mlx.engine.vision.eyes import Eyes
 
-def read_prompt(model: Any, job: PromptJob, num_tokens: int) -> None:
-    """The next ``num_tokens`` of one prompt."""
+
+def read_prompt(model: Any, job: PromptJob, num_tokens: int, *, eyes: Eyes | None = None) -> None:
+    """The next ``num_tokens`` of one prompt. ``eyes`` have looked at the image among them."""
     if not num_tokens:
         return
     token_ids = job.token_ids[job.num_processed : job.num_processed + num_tokens]
-    model(mx.array(list(token_ids), dtype=mx.uint32)[None], cache=job.cache)
+    inputs = mx.array(list(token_ids), dtype=mx.uint32)[None]
+    vectors = eyes.embed(token_ids, job) if eyes is not None and job.pictures else None
+    if vectors is None:
+        model(inputs, cache=job.cache)
+    else:
+        model(inputs, cache=job.cache, input_embeddings=vectors)
     evaluate(job.cache)
     job.num_processed += num_tokens
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from maxi_mlx.engine.row import PromptJob, Row
+from maxi_mlx.engine.vision.pictures import place_outside
 from maxi_mlx.kv_cache.match import Match
 from maxi_mlx.kv_cache.model_store import ModelStore
 
@@ -141,7 +142,11 @@ class Prefixes:
 
     def _find(self, job: PromptJob) -> Match:
         # The last token is the input of the row's first step.
-        return self.store.find(job.token_ids, most_tokens=len(job.token_ids) - 1)
+        match = self.store.find(job.token_ids, most_tokens=len(job.token_ids) - 1)
+        place = place_outside(match.num_tokens, job.pictures)
+        if place == match.num_tokens:
+            return match
+        return self.store.find(job.token_ids, most_tokens=place)
 
     def _fetch(self, job: PromptJob) -> None:
         match = self._find(job)
@@ -150,10 +155,11 @@ class Prefixes:
         room_tokens = len(job.token_ids) - match.num_tokens
         job.cache = self.store.fetch(match, room_tokens=room_tokens)
         job.num_processed = match.num_tokens
-        is_fork = match.num_shared > match.num_tokens
-        if is_fork and not _is_trifle(match.num_shared, len(job.token_ids)):
+        num_shared = place_outside(match.num_shared, job.pictures)
+        is_fork = num_shared > match.num_tokens
+        if is_fork and not _is_trifle(num_shared, len(job.token_ids)):
             # Where this prompt parts from a stored one, others may too: a system prompt's end.
-            job.borders = tuple(sorted({*job.borders, match.num_shared}))
+            job.borders = tuple(sorted({*job.borders, num_shared}))
 
     # -- after -------------------------------------------------------------------------------
 

@@ -5,13 +5,13 @@ Runs on worker threads, never on the loop or the device thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from maxi_mlx.core.errors import ContextTooLong, InvalidRequest
+from maxi_mlx.core.errors import ContextTooLong, InvalidRequest, NotInstalled
 from maxi_mlx.core.request import ChatPrompt, GenerateRequest, Prompt, TextPrompt, TokenPrompt
 from maxi_mlx.engine.answer_plan import AnswerPlan, plan_answers
 from maxi_mlx.engine.fill_in_middle import fill_in_middle_prompt
@@ -19,6 +19,8 @@ from maxi_mlx.text.reasoning import leaves_thought_open
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.language_model import LanguageModel
+    from maxi_mlx.engine.vision.pictures import Picture
+    from maxi_mlx.engine.vision.sight import PreparedImage, Sight
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,16 @@ class BuiltPrompt:
 
     token_ids: list[int]
     plan: AnswerPlan
+    pictures: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A prompt's token ids, images' among them; ``thought_is_open``: it ends inside a thought."""
+
+    token_ids: list[int]
+    images: Sequence[PreparedImage] = ()
+    thought_is_open: bool = False
 
 
 @contextmanager
@@ -68,24 +80,62 @@ class PromptBuilder:
         num_tokens = 0
         for prompt in request.prompts:
             with _naming_field(prompt):
-                num_tokens += len(self._read(prompt)[0])
+                num_tokens += len(self._read(prompt).token_ids)
         return num_tokens
 
     def _built(self, prompt: Prompt, request: GenerateRequest) -> BuiltPrompt:
-        token_ids, is_open = self._read(prompt)
-        plan = plan_answers(request, self._model, thought_is_open=is_open, encode=self._encode_tag)
-        return BuiltPrompt(self._checked(token_ids), plan)
+        read = self._read(prompt)
+        plan = plan_answers(
+            request,
+            self._model,
+            thought_is_open=read.thought_is_open,
+            encode=self._encode_tag,
+        )
+        token_ids = self._checked(read.token_ids)
+        if not read.images:
+            return BuiltPrompt(token_ids, plan)
+        token_ids, pictures = self._placed(token_ids, read.images)
+        return BuiltPrompt(token_ids, plan, pictures)
 
-    def _read(self, prompt: Prompt) -> tuple[list[int], bool]:
-        """The prompt's token ids, and whether it ends inside a thought."""
+    def _read(self, prompt: Prompt) -> _Text:
         if not isinstance(prompt, ChatPrompt):
-            return self._token_ids(prompt), False
-        text = self._model.habits.render(prompt)
+            return _Text(self._token_ids(prompt))
+        text, images = self._rendered(prompt)
         reasoning = self._model.habits.reasoning
         is_open = reasoning is not None and leaves_thought_open(reasoning, text)
         if prompt.prefill is not None:
             text, is_open = text + self._prefill(prompt.prefill, thought_is_open=is_open), False
-        return self._encode(text, add_special_tokens=False), is_open
+        token_ids = self._encode(text, add_special_tokens=False)
+        return _Text(token_ids, images, thought_is_open=is_open)
+
+    def _rendered(self, prompt: ChatPrompt) -> tuple[str, Sequence[PreparedImage]]:
+        if not prompt.images:
+            return self._model.habits.render(prompt), ()
+        # Pillow comes with the extra that a model's eyes do.
+        from maxi_mlx.engine.vision.prompts import prepare_images, put_in
+
+        sight = self._sight
+        text = self._model.habits.render(prompt, image_text=sight.placeholder)
+        images = prepare_images(sight, prompt.images)
+        return put_in(sight, text, images), images
+
+    def _placed(
+        self, token_ids: list[int], images: Sequence[PreparedImage]
+    ) -> tuple[list[int], tuple[Picture, ...]]:
+        from maxi_mlx.engine.vision.prompts import place_pictures
+
+        token_id = self._tokenizer.get_vocab()[self._sight.token]
+        return place_pictures(self._sight, token_ids, images, token_id=token_id)
+
+    @property
+    def _sight(self) -> Sight:
+        eyes = self._model.eyes
+        if eyes is None:
+            raise NotInstalled(
+                f"{self._model.entry.id} was loaded before the package that reads images was "
+                "installed. Start the server again."
+            )
+        return eyes.sight
 
     def _prefill(self, text: str, *, thought_is_open: bool) -> str:
         """The beginning of an answer, which says nothing of a thought."""

@@ -19,6 +19,7 @@ from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.row import PromptJob
 from maxi_mlx.engine.siblings import Siblings
 from maxi_mlx.engine.slice_size import SliceSize
+from maxi_mlx.engine.vision.pictures import next_start
 from maxi_mlx.kv_cache.pieces import BLOCK_TOKENS
 
 # Slices for others after which a prompt's turn comes, however long it is.
@@ -103,6 +104,8 @@ class Reading:
         started = time.perf_counter()
         try:
             if len(jobs) == 1:
+                if self._looked(jobs[0]):
+                    return SliceEnd(read=jobs, depth=depth)
                 num_tokens = self._read_one(jobs[0], self._budget_tokens(slice_s, depth=depth))
             else:
                 num_tokens = read_prompts_together(self._model.model, jobs)
@@ -125,9 +128,14 @@ class Reading:
         """A slice of one prompt, up to where a sibling takes a copy, or a message ends; returns
         its tokens."""
         ends = [self._slice_end(job, budget_tokens), len(job.token_ids) - 1]
-        ends += [end for end in (self._siblings.stop_at(job), job.next_border) if end is not None]
+        stops = (
+            self._siblings.stop_at(job),
+            job.next_border,
+            next_start(job.num_processed, job.pictures),
+        )
+        ends += [end for end in stops if end is not None]
         num_tokens = min(ends) - job.num_processed
-        read_prompt(self._model.model, job, num_tokens)
+        read_prompt(self._model.model, job, num_tokens, eyes=self._model.eyes)
         self.num_prefill_tokens += num_tokens
         is_block_end = self._keeps_blocks(job) and job.num_processed % BLOCK_TOKENS == 0
         if job.num_processed in job.borders or (is_block_end and job.num_remaining):
@@ -137,6 +145,14 @@ class Reading:
             follower.num_processed = job.num_processed
             self._siblings.find_leader(follower, self.jobs)
         return num_tokens
+
+    def _looked(self, job: PromptJob) -> bool:
+        """A slice for an image: one crop of it, where the prompt can't be read on without."""
+        eyes = self._model.eyes
+        if eyes is None or not eyes.has_to_look(job):
+            return False
+        eyes.look(job)
+        return True
 
     def _slice_end(self, job: PromptJob, budget_tokens: int) -> int:
         """A block's end where that is not much sooner: what was read is kept by whole blocks, slice
@@ -188,6 +204,7 @@ class Reading:
         return (
             self._model.can_batch
             and not job.must_read_alone
+            and not job.pictures
             and not self._siblings.is_leading(job)
             and job.next_border is None
             and job.num_processed == 0

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from maxi_mlx.engine.mailbox import Mailbox, TokenEnd
 
 if TYPE_CHECKING:
+    import mlx.core as mx
+
     from maxi_mlx.engine.guide import Guide
+    from maxi_mlx.engine.vision.pictures import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,7 @@ class Row:
     end_ids: frozenset[int]
     top_logprobs: int | None
     guide: Guide | None = None  # where not every token may come
+    pictures: tuple[Picture, ...] = ()  # of the prompt
     uses_cache: bool = True  # the prefix cache
     cancelled: bool = False
     is_suspect: bool = False
@@ -107,6 +111,8 @@ class PromptJob:
     ``num_processed`` tokens are in ``cache``; the last one is left for the first step.
     ``num_passed_over`` slices went to other prompts since its last one. ``borders`` are places
     to stop at, in tokens, since others may go on from there: where messages end.
+
+    ``looked_at`` is the image among the next tokens, and ``vectors`` those of its crops so far.
     """
 
     token_ids: Sequence[int]
@@ -115,8 +121,11 @@ class PromptJob:
     num_processed: int = 0
     num_passed_over: int = 0
     borders: tuple[int, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     was_restored: bool = False  # from the prefix cache's disk
     must_read_alone: bool = False
+    looked_at: Picture | None = None
+    vectors: list[mx.array] = field(default_factory=list)
 
     @property
     def mailbox(self) -> Mailbox:
@@ -140,4 +149,9 @@ def resume(row: Row) -> PromptJob:
     if row.guide is not None:
         # It may have seen a token that was lost with the batch.
         row.guide = row.guide.replayed(row.token_ids[row.num_prompt_tokens :])
-    return PromptJob(token_ids=list(row.token_ids), rows=[row], must_read_alone=row.is_suspect)
+    return PromptJob(
+        token_ids=list(row.token_ids),
+        rows=[row],
+        pictures=row.pictures,
+        must_read_alone=row.is_suspect,
+    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from maxi_mlx.engine.row import PromptJob
+from maxi_mlx.engine.vision.pictures import place_outside
 
 # Less than this is read again sooner than it is waited for.
 MIN_SHARED_TOKENS = 32
@@ -61,6 +62,7 @@ class Siblings:
                 len(other.token_ids) - 1,
                 len(job.token_ids) - 1,
             )
+            shared = place_outside(shared, job.pictures)
             if shared > best_shared and shared >= other.num_processed:
                 best, best_shared = other, shared
         if best is None:

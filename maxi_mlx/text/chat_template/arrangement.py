@@ -50,6 +50,7 @@ def _joined(turn: Sequence[Message]) -> Message:
     return Message(
         role=turn[0].role,
         text=APART.join(message.text for message in turn if message.text),
+        images=tuple(image for message in turn for image in message.images),
         name=turn[0].name,
         reasoning=APART.join(message.reasoning for message in turn if message.reasoning) or None,
     )
@@ -105,13 +106,13 @@ def calls_as_text(messages: Sequence[Message], *, keep_results: bool = False) ->
     """For templates that know no tools: calls in the assistant's words, results in the user's.
     Where a template shows results, those are kept as they are."""
     told: list[Message] = []
-    results: list[str] = []
+    results: list[Message] = []
     for message in messages:
         if message.role == "tool" and not keep_results:
-            results.append(result_text(message.text or "", name=message.name))
+            results.append(message)
             continue
         if results:
-            told.append(Message(role="user", text="\n".join(results)))
+            told.append(_results_as_text(results))
             results = []
         if message.tool_calls:
             calls = [
@@ -122,8 +123,14 @@ def calls_as_text(messages: Sequence[Message], *, keep_results: bool = False) ->
         else:
             told.append(message)
     if results:
-        told.append(Message(role="user", text="\n".join(results)))
+        told.append(_results_as_text(results))
     return told
+
+
+def _results_as_text(results: Sequence[Message]) -> Message:
+    texts = [result_text(result.text or "", name=result.name) for result in results]
+    images = tuple(image for result in results for image in result.images)
+    return Message(role="user", text="\n".join(texts), images=images)
 
 
 def with_system(messages: Sequence[Message], text: str) -> list[Message]:

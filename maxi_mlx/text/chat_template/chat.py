@@ -7,6 +7,7 @@ refuses is an `InvalidRequest` with its own words, its line, and the message tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -23,7 +24,12 @@ from maxi_mlx.text.chat_template.arrangement import (
     with_system,
 )
 from maxi_mlx.text.chat_template.files import DEFAULT, TOOL_USE, chat_templates, special_tokens
-from maxi_mlx.text.chat_template.forms import template_messages, template_tools, tool_variables
+from maxi_mlx.text.chat_template.forms import (
+    Form,
+    template_messages,
+    template_tools,
+    tool_variables,
+)
 from maxi_mlx.text.chat_template.template import JinjaTemplate, RenderFailed, Template
 from maxi_mlx.text.tool_calls.prompt import generic_tool_prompt
 
@@ -85,7 +91,9 @@ class ChatTemplates:
         """Whether the tools are told in words, and calls come in the form that those ask for."""
         return bool(prompt.tools) and not self.abilities(with_tools=True).tools
 
-    def render(self, prompt: ChatPrompt) -> str:
+    def render(self, prompt: ChatPrompt, *, image_text: str | None = None) -> str:
+        """``image_text`` is what the model's own template writes for an image; it comes once for
+        each, unless the messages have it as text, or the template leaves images out."""
         if not self._templates:
             raise InvalidRequest(
                 f"{self._model_name} has no chat template: it is a base model. Use "
@@ -102,7 +110,7 @@ class ChatTemplates:
                 continue
             done.append(messages)
             try:
-                return _rendered(template, messages, prompt, abilities)
+                return _rendered(template, messages, prompt, abilities, image_text)
             except RenderFailed as error:
                 problem = problem or error
                 if error.is_limit:
@@ -176,9 +184,34 @@ def _arrangements(abilities: Abilities) -> list[Arrangement]:
 
 
 def _rendered(
-    template: Template, messages: Sequence[Message], prompt: ChatPrompt, abilities: Abilities
+    template: Template,
+    messages: Sequence[Message],
+    prompt: ChatPrompt,
+    abilities: Abilities,
+    image_text: str | None = None,
 ) -> str:
-    form = abilities.form
+    form, num_images = abilities.form, len(prompt.images)
+    if not num_images or image_text is None:
+        return _written(template, messages, prompt, abilities, form)
+    try:
+        text = _written(template, messages, prompt, abilities, form)
+        if text.count(image_text) == num_images:
+            return text
+    except RenderFailed as error:
+        if error.is_limit:
+            raise
+    # A template that knows no images as parts of a message.
+    form = replace(form, image_text=image_text)
+    return _written(template, messages, prompt, abilities, form)
+
+
+def _written(
+    template: Template,
+    messages: Sequence[Message],
+    prompt: ChatPrompt,
+    abilities: Abilities,
+    form: Form,
+) -> str:
     tools = prompt.tools if abilities.tools else ()
     return template.render(
         template_messages(messages, form),

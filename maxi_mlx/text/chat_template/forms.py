@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from maxi_mlx.core.request import Message, Tool, ToolCall
+from maxi_mlx.core.request import IMAGE_MARK, Message, Tool, ToolCall
 
 Arguments = Literal["object", "text"]
 EmptyContent = Literal["text", "null", "absent"]
@@ -25,6 +25,7 @@ class Form:
     that has just calls; "absent" leaves the key out. ``short_ids``: call ids of nine letters and
     digits. ``content``: a text, or a list of one part. ``describes_all``: a tool without a
     description has an empty one. ``tools_name`` is the variable that tools are looked for in.
+    ``image_text`` is what stands for an image in a text; None: images are parts of their own.
     """
 
     arguments: Arguments = "object"
@@ -33,6 +34,7 @@ class Form:
     content: Literal["text", "parts"] = "text"
     describes_all: bool = False
     tools_name: str = "tools"
+    image_text: str | None = None
 
 
 def template_messages(messages: Sequence[Message], form: Form) -> list[dict[str, Any]]:
@@ -71,7 +73,7 @@ def _take(open_calls: list[ToolCall], result: Message) -> ToolCall | None:
 def _turn(message: Message, form: Form, *, calls: Sequence[ToolCall]) -> dict[str, Any]:
     written: dict[str, Any] = {"role": message.role}
     if message.text or not calls or form.empty_content == "text":
-        written["content"] = _content(message.text or "", form)
+        written["content"] = _content(message, form)
     elif form.empty_content == "null":
         written["content"] = None
     if message.name is not None:
@@ -92,7 +94,7 @@ def _turn(message: Message, form: Form, *, calls: Sequence[ToolCall]) -> dict[st
 
 
 def _result(message: Message, form: Form, *, call: ToolCall | None) -> dict[str, Any]:
-    written = {"role": "tool", "content": _content(message.text or "", form)}
+    written = {"role": "tool", "content": _content(message, form)}
     name = message.name or (call.name if call is not None else None)
     call_id = message.tool_call_id or (call.id if call is not None else None)
     if name is not None:
@@ -102,8 +104,24 @@ def _result(message: Message, form: Form, *, call: ToolCall | None) -> dict[str,
     return written
 
 
-def _content(text: str, form: Form) -> Any:
+def _content(message: Message, form: Form) -> Any:
+    text = message.text or ""
+    if message.images and form.image_text is None:
+        return _parts(text)
+    if message.images and form.image_text is not None:
+        text = text.replace(IMAGE_MARK, form.image_text)
     return text if form.content == "text" else [{"type": "text", "text": text}]
+
+
+def _parts(text: str) -> list[dict[str, str]]:
+    """Texts and images in their order; the image itself is of no use to a template."""
+    parts: list[dict[str, str]] = []
+    for index, piece in enumerate(text.split(IMAGE_MARK)):
+        if index:
+            parts.append({"type": "image"})
+        if piece:
+            parts.append({"type": "text", "text": piece})
+    return parts
 
 
 def _arguments(text: str, form: Form) -> Any:

@@ -1,0 +1,127 @@
+"""What a loaded model sees with. Made and used on the device thread, but for its `Sight`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from maxi_mlx.catalog.model_files import BrokenFile, read_object
+from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.engine.loading import Loading, Steps
+from maxi_mlx.engine.vision.models import FAMILIES, SettingsMaker
+from maxi_mlx.engine.vision.packages import has_vision_packages
+from maxi_mlx.engine.vision.pictures import is_picture_id, num_picture_tokens, picture_at
+
+if TYPE_CHECKING:
+    from maxi_mlx.engine.row import PromptJob
+    from maxi_mlx.engine.vision.sight import Sight
+
+
+class Eyes:
+    """``model`` is one of `models`; pixels are scaled as preprocessor_config.json has it."""
+
+    def __init__(self, model: Any, settings: Mapping[str, Any], sight: Sight) -> None:
+        self._model = model
+        self.sight = sight
+        self._factor = float(settings.get("rescale_factor", 1 / 255))
+        self._mean = mx.array(settings.get("image_mean", [0.5] * 3), mx.float32)
+        self._deviation = mx.array(settings.get("image_std", [0.5] * 3), mx.float32)
+
+    def has_to_look(self, job: PromptJob) -> bool:
+        """Whether the prompt's next tokens are an image's that wasn't looked at to its end."""
+        picture = picture_at(job.num_processed, job.pictures)
+        if picture is None:
+            return False
+        return job.looked_at is not picture or len(job.vectors) < len(picture.crops)
+
+    def look(self, job: PromptJob) -> None:
+        """Looks at one more crop of that image."""
+        picture = picture_at(job.num_processed, job.pictures)
+        assert picture is not None
+        if job.looked_at is not picture:
+            job.looked_at, job.vectors = picture, []
+        job.vectors.append(self._vectors(picture.crops[len(job.vectors)]))
+
+    def _vectors(self, crop: NDArray[np.uint8]) -> mx.array:
+        """(tokens, width)"""
+        pixels = mx.array(crop[None]).astype(mx.float32) * self._factor
+        vectors: mx.array = self._model.look((pixels - self._mean) / self._deviation)
+        mx.eval(vectors)
+        return vectors
+
+    def embed(self, token_ids: Sequence[int], job: PromptJob) -> mx.array | None:
+        """The next tokens of a prompt as vectors, (1, tokens, width), those of one image among
+        them; None where there is none."""
+        places = [place for place, each in enumerate(token_ids) if is_picture_id(each)]
+        picture = job.looked_at
+        if not places or picture is None:
+            return None
+        begun = num_picture_tokens(job.token_ids[picture.start : job.num_processed])
+        vectors = mx.concatenate(job.vectors)[begun : begun + len(places)]
+        known = [0 if is_picture_id(each) else each for each in token_ids]
+        embedded: mx.array = self._model.embed(mx.array(known, mx.uint32))
+        embedded[mx.array(places)] = vectors.astype(embedded.dtype)
+        if job.num_processed + len(token_ids) >= picture.end:
+            job.looked_at, job.vectors = None, []
+        return embedded[None]
+
+
+@dataclass(frozen=True, slots=True)
+class SeeingFolder:
+    """``eyes`` is mlx-vlm's package of the family; None where it isn't installed."""
+
+    model_type: str
+    eyes: ModuleType | None
+
+    def classes(self, config: dict[str, Any]) -> tuple[type, Any]:  # noqa: ARG002
+        """For mlx-lm's loader, which gives config.json's content."""
+        return FAMILIES[self.model_type], SettingsMaker(self.eyes)
+
+
+def seeing_folder(loading: Loading) -> Steps[SeeingFolder | None]:
+    """None for a model of text. The library takes seconds to import the first time."""
+    model_type = loading.entry.model_type or ""
+    if model_type not in FAMILIES or loading.entry.kind != "vision":
+        return None
+    eyes = None
+    if loading.entry.sees and has_vision_packages():
+        name = f"mlx_vlm.models.{model_type}"
+        eyes = yield from loading.elsewhere(partial(importlib.import_module, name))
+    return SeeingFolder(model_type, eyes)
+
+
+def make_eyes(loading: Loading, model: Any, seeing: SeeingFolder | None) -> Steps[Eyes | None]:
+    if seeing is None or seeing.eyes is None:
+        return None
+    settings, sight = yield from loading.elsewhere(partial(_read_sight, loading.entry))
+    return Eyes(model, settings, sight)
+
+
+def _read_sight(entry: ModelEntry) -> tuple[Mapping[str, Any], Sight]:
+    # Pillow comes with the extra.
+    from maxi_mlx.engine.vision.sight import SIGHTS
+
+    settings = _read_settings(entry)
+    config = read_object(entry.path / "config.json")
+    return settings, SIGHTS[entry.model_type or ""](settings, config)
+
+
+def _read_settings(entry: ModelEntry) -> Mapping[str, Any]:
+    """Of images: newer folders have them in another file, among those of texts."""
+    for name in ("preprocessor_config.json", "processor_config.json"):
+        try:
+            settings = read_object(entry.path / name)
+        except BrokenFile:
+            continue
+        inner = settings.get("image_processor", settings)
+        if isinstance(inner, dict):
+            return inner
+    return {}

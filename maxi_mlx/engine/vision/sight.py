@@ -1,0 +1,168 @@
+"""How a family's images are cut, and the text that stands for them, by the folder's own settings.
+
+Machines of numbers and text, for worker threads. The prompt's text has one ``placeholder`` for an
+image, as the chat template writes it; `PreparedImage.text` comes in its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pillow
+
+Settings = Mapping[str, Any]
+
+# In Pillow's numbers, which preprocessor_config.json has.
+_LANCZOS, _BILINEAR = 1, 2
+# The longest side that transformers lets an Idefics 3 image grow to.
+_MAX_SIDE = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedImage:
+    """``crops`` is (crops, height, width, 3); ``text`` has the image's tokens in it."""
+
+    text: str
+    crops: NDArray[np.uint8] = field(repr=False)
+
+    @property
+    def digest(self) -> bytes:
+        """Of all that the model sees of it."""
+        hashed = hashlib.blake2b(repr(self.crops.shape).encode(), digest_size=32)
+        hashed.update(self.crops.data)
+        return hashed.digest()
+
+
+class Sight(Protocol):
+    @property
+    def placeholder(self) -> str: ...
+
+    @property
+    def token(self) -> str:
+        """The token that stands for one vector of an image."""
+
+    def prepare(self, image: Pillow.Image) -> PreparedImage: ...
+
+
+class Idefics3Sight:
+    """Idefics 3 and SmolVLM: the image in crops of one size, and after them all of it as one."""
+
+    placeholder = token = "<image>"
+    _AROUND = "<fake_token_around_image>"
+    _WHOLE = "<global-img>"
+
+    def __init__(self, settings: Settings, config: Settings) -> None:
+        self._side = int(settings.get("max_image_size", {}).get("longest_edge", 364))
+        self._longest = int(settings.get("size", {}).get("longest_edge", 4 * self._side))
+        self._splits = bool(settings.get("do_image_splitting", True))
+        self._resample = Pillow.Resampling(settings.get("resample", _LANCZOS))
+        patches = self._side // int(config["vision_config"]["patch_size"])
+        self._num_tokens = (patches // int(config.get("scale_factor", 2))) ** 2
+
+    def prepare(self, image: Pillow.Image) -> PreparedImage:
+        side = (self._side, self._side)
+        if not self._splits:
+            return self._single(self._resized(image, side))
+        image = self._resized(image, _longest_side(image.size, self._longest))
+        image = self._resized(image, self._whole_crops(image.size))
+        if image.size == side:
+            return self._single(image)
+        columns, rows = image.width // self._side, image.height // self._side
+        boxes = [
+            (x * self._side, y * self._side, (x + 1) * self._side, (y + 1) * self._side)
+            for y in range(rows)
+            for x in range(columns)
+        ]
+        crops = [*map(image.crop, boxes), self._resized(image, side)]
+        return PreparedImage(text=self._split_text(rows, columns), crops=_stacked(crops))
+
+    def _single(self, image: Pillow.Image) -> PreparedImage:
+        return PreparedImage(text=self._whole_text(), crops=_stacked([image]))
+
+    def _resized(self, image: Pillow.Image, size: tuple[int, int]) -> Pillow.Image:
+        return image.resize(size, self._resample)
+
+    def _whole_crops(self, size: tuple[int, int]) -> tuple[int, int]:
+        """The longer side up to whole crops, and the other after it likewise."""
+        width, height = size
+        if width >= height:
+            wide = self._rounded_up(width)
+            return wide, self._rounded_up(int(wide / (width / height)))
+        high = self._rounded_up(height)
+        return self._rounded_up(int(high * (width / height))), high
+
+    def _rounded_up(self, length: int) -> int:
+        return max(math.ceil(length / self._side), 1) * self._side
+
+    def _split_text(self, rows: int, columns: int) -> str:
+        lines = (
+            "".join(
+                f"{self._AROUND}<row_{row}_col_{column}>{self.token * self._num_tokens}"
+                for column in range(1, columns + 1)
+            )
+            for row in range(1, rows + 1)
+        )
+        return "".join(f"{line}\n" for line in lines) + f"\n{self._whole_text()}"
+
+    def _whole_text(self) -> str:
+        return f"{self._AROUND}{self._WHOLE}{self.token * self._num_tokens}{self._AROUND}"
+
+
+class Gemma3Sight:
+    """Gemma 3: all of the image as one square."""
+
+    placeholder = "<start_of_image>"
+    token = "<image_soft_token>"
+    _END = "<end_of_image>"
+
+    def __init__(self, settings: Settings, config: Settings) -> None:
+        size = settings.get("size", {})
+        side = int(config["vision_config"].get("image_size", 896))
+        self._size = int(size.get("width", side)), int(size.get("height", side))
+        self._resample = Pillow.Resampling(settings.get("resample", _BILINEAR))
+        self._num_tokens = int(config.get("mm_tokens_per_image", 256))
+
+    def prepare(self, image: Pillow.Image) -> PreparedImage:
+        tokens = self.token * self._num_tokens
+        return PreparedImage(
+            text=f"\n\n{self.placeholder}{tokens}{self._END}\n\n",
+            crops=_stacked([image.resize(self._size, self._resample)]),
+        )
+
+
+def _longest_side(size: tuple[int, int], longest: int) -> tuple[int, int]:
+    """So that the longer side is ``longest``, however small the image; the other one is even."""
+    width, height = size
+    if width >= height:
+        other = int(longest / (width / height))
+        found = longest, max(other + other % 2, 1)
+    else:
+        other = int(longest * (width / height))
+        found = max(other + other % 2, 1), longest
+    return _within(found, _MAX_SIDE)
+
+
+def _within(size: tuple[int, int], most: int) -> tuple[int, int]:
+    width, height = size
+    if max(size) <= most:
+        return size
+    if width >= height:
+        return most, max(int(most / (width / height)), 1)
+    return max(int(most * (width / height)), 1), most
+
+
+def _stacked(crops: list[Pillow.Image]) -> NDArray[np.uint8]:
+    return np.stack([np.asarray(crop, dtype=np.uint8) for crop in crops])
+
+
+SIGHTS: Mapping[str, Callable[[Settings, Settings], Sight]] = {
+    "idefics3": Idefics3Sight,
+    "smolvlm": Idefics3Sight,
+    "gemma3": Gemma3Sight,
+}

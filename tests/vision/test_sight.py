@@ -1,0 +1,37 @@
+"""Crops and their text are those of transformers' own image processors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.vision.asking import picture, prompt_text
+from tests.vision.conftest import needs_extra
+from tests.vision.tiny import FAMILIES
+
+pytestmark = needs_extra
+
+SIZES = ((70, 50), (50, 70), (64, 64), (8, 8), (300, 20), (1, 90), (500, 333))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_crops_are_the_same_to_the_pixel(
+    family: str, size: tuple[int, int], seeing_models: Path
+) -> None:
+    from maxi_mlx.catalog.model_files import read_object
+    from maxi_mlx.engine.vision.sight import SIGHTS
+    from tests.vision.reference import crops
+
+    folder = seeing_models / f"tiny-{family}"
+    settings = read_object(folder / "preprocessor_config.json")
+    sight = SIGHTS[family](settings, read_object(folder / "config.json"))
+    image = picture(size=size)
+    prepared = sight.prepare(image)
+    theirs = (crops(folder, image) * 0.5 + 0.5) * 255
+    ours = prepared.crops.transpose(0, 3, 1, 2)
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(ours, theirs, atol=1e-3)
+    assert prepared.text in prompt_text(family, image)

@@ -1,0 +1,183 @@
+"""Tiny random models that see, in the folders' form of the hub's. The weights have mlx-vlm's names.
+
+build(folder, "idefics3")    SmolVLM's family: an image in crops of 32 × 32, four tokens a crop
+build(folder, "gemma3")      an image as one square of 32 × 32, four tokens; layers with a window
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.models.corpus import CORPUS
+from tests.models.families import SIZES
+from tests.models.folder import LOGITS_SPREAD, prepare_device, write_json, write_tokenizer
+from tests.models.vocabulary import byte_level_tokenizer
+
+SIDE = 32
+_PLACES = tuple(f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5))
+_VOCABULARY_SIZE = 560
+_VISION = {
+    "hidden_size": 32,
+    "image_size": SIDE,
+    "intermediate_size": 64,
+    "num_attention_heads": 2,
+    "num_channels": 3,
+    "num_hidden_layers": 2,
+    "patch_size": 8,
+}
+
+# SmolVLM's way: content comes in parts, and a turn that begins with an image has no space before.
+_SMOLVLM = """\
+<|im_start|>{% for message in messages %}{{ message['role'] | capitalize }}\
+{% if message['content'][0]['type'] == 'image' %}:{% else %}: {% endif %}\
+{% for part in message['content'] %}\
+{% if part['type'] == 'text' %}{{ part['text'] }}\
+{% elif part['type'] == 'image' %}<image>{% endif %}\
+{% endfor %}<end_of_utterance>
+{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"""
+
+# Gemma's way: text or parts, strict turns.
+_GEMMA = """\
+{{ bos_token }}{% for message in messages %}<start_of_turn>\
+{{ 'model' if message.role == 'assistant' else message.role }}
+{% if message.content is string %}{{ message.content | trim }}{% else %}\
+{% for part in message.content %}\
+{% if part.type == 'image' %}<start_of_image>{% else %}{{ part.text | trim }}{% endif %}\
+{% endfor %}{% endif %}<end_of_turn>
+{% endfor %}{% if add_generation_prompt %}<start_of_turn>model
+{% endif %}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    tokens: tuple[str, ...]
+    end: str
+    beginning: str
+    image: str
+    template: str
+    config: Mapping[str, Any]
+    preprocessor: Mapping[str, Any]
+
+
+FAMILIES: Mapping[str, Family] = {
+    "idefics3": Family(
+        tokens=(
+            *("<|endoftext|>", "<|im_start|>", "<end_of_utterance>", "<image>"),
+            *("<fake_token_around_image>", "<global-img>", *_PLACES),
+        ),
+        end="<end_of_utterance>",
+        beginning="<|im_start|>",
+        image="<image>",
+        template=_SMOLVLM,
+        config={
+            "architectures": ["Idefics3ForConditionalGeneration"],
+            "model_type": "idefics3",
+            "scale_factor": 2,
+            "text_config": {**SIZES, "model_type": "llama", "vocab_size": _VOCABULARY_SIZE},
+            "vision_config": {**_VISION, "model_type": "idefics3_vision"},
+        },
+        preprocessor={
+            "do_image_splitting": True,
+            "max_image_size": {"longest_edge": SIDE},
+            "resample": 1,
+            "size": {"longest_edge": 3 * SIDE},
+        },
+    ),
+    "gemma3": Family(
+        tokens=(
+            *("<pad>", "<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>"),
+            *("<start_of_image>", "<image_soft_token>", "<end_of_image>"),
+        ),
+        end="<end_of_turn>",
+        beginning="<bos>",
+        image="<image_soft_token>",
+        template=_GEMMA,
+        config={
+            "architectures": ["Gemma3ForConditionalGeneration"],
+            "model_type": "gemma3",
+            "mm_tokens_per_image": 4,
+            "hidden_size": SIZES["hidden_size"],
+            "vocab_size": _VOCABULARY_SIZE,
+            "text_config": {
+                **SIZES,
+                "model_type": "gemma3_text",
+                "mm_tokens_per_image": 4,
+                "num_hidden_layers": 3,
+                "query_pre_attn_scalar": 16,
+                "rope_local_base_freq": 10000.0,
+                "rope_theta": 1_000_000.0,
+                "sliding_window": 16,
+                "sliding_window_pattern": 3,
+                "vocab_size": _VOCABULARY_SIZE,
+            },
+            "vision_config": {**_VISION, "model_type": "siglip_vision_model"},
+        },
+        preprocessor={"resample": 2, "size": {"height": SIDE, "width": SIDE}},
+    ),
+}
+
+
+def build(folder: Path, name: str) -> Path:
+    family = FAMILIES[name]
+    folder.mkdir(parents=True)
+    tokenizer = byte_level_tokenizer(CORPUS, special_tokens=family.tokens)
+    write_tokenizer(
+        folder,
+        tokenizer,
+        template=family.template,
+        end=family.end,
+        beginning=family.beginning,
+        context_length=SIZES["max_position_embeddings"],
+    )
+    image_id, end_id = (tokenizer.token_to_id(token) for token in (family.image, family.end))
+    config = {
+        **family.config,
+        "dtype": "float32",
+        "eos_token_id": end_id,
+        "image_token_id": image_id,
+        "image_token_index": image_id,
+    }
+    write_json(folder / "config.json", config)
+    write_json(folder / "generation_config.json", {"eos_token_id": end_id, "do_sample": False})
+    scaling = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "rescale_factor": 1 / 255}
+    write_json(folder / "preprocessor_config.json", {**family.preprocessor, **scaling})
+    _write_weights(folder, config, num_rare=len(family.tokens))
+    return folder
+
+
+def _write_weights(folder: Path, config: Mapping[str, Any], *, num_rare: int) -> None:
+    prepare_device()
+    import mlx.core as mx
+    import numpy as np
+    from mlx.utils import tree_flatten
+
+    generator = np.random.default_rng(0)
+    weights: dict[str, mx.array] = {}
+    for name, value in tree_flatten(vlm_model(config).parameters()):
+        values = generator.standard_normal(value.shape).astype(np.float32)
+        if name.endswith("bias"):
+            values *= 0.1
+        elif value.ndim == 1:
+            values = np.ones_like(values)
+        else:
+            values /= np.sqrt(np.prod(value.shape[1:]))
+        if name.startswith("language_model") and ("embed_tokens" in name or "lm_head" in name):
+            values *= LOGITS_SPREAD
+            values[:num_rare] *= 0.02
+        weights[name] = mx.array(values)
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
+
+
+def vlm_model(config: Mapping[str, Any]) -> Any:
+    """mlx-vlm's own model of such a config, with weights of its own."""
+    import importlib
+
+    package = importlib.import_module(f"mlx_vlm.models.{config['model_type']}")
+    settings = package.ModelConfig.from_dict(copy.deepcopy(dict(config)))
+    settings.text_config = package.TextConfig.from_dict(dict(config["text_config"]))
+    settings.vision_config = package.VisionConfig.from_dict(dict(config["vision_config"]))
+    return package.Model(settings)
