@@ -46,6 +46,10 @@ class Parameter:
     is_secret: bool = False
 
     @property
+    def is_path(self) -> bool:
+        return self.kind.is_path
+
+    @property
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
 

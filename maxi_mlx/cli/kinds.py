@@ -20,6 +20,7 @@ class Kind:
     allowed: str
     check: Callable[[object], Any]
     from_words: Callable[[str], object] = str
+    is_path: bool = False
 
 
 def whole(low: int, high: int | None = None) -> Kind:
@@ -84,7 +85,7 @@ def path(allowed: str) -> Kind:
         except RuntimeError:  # ~name of a user that isn't there
             raise ValueError from None
 
-    return Kind(allowed, check)
+    return Kind(allowed, check, is_path=True)
 
 
 def size(*, at_least: int = 1) -> Kind:

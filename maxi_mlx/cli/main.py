@@ -14,16 +14,18 @@ from typing import NoReturn
 import click
 
 from maxi_mlx import __version__
-from maxi_mlx.core.errors import MaxiError
+from maxi_mlx.core.errors import MaxiError, NoAnswer
 
 PROGRAM = "maxi-mlx"
 EXIT_SETUP = 2  # something about the command line or this machine; nothing was done
+EXIT_NO_ANSWER = 1  # a server refused, failed, or ended in the middle
 EXIT_READER_LEFT = 1
 EXIT_INTERRUPTED = 130  # as shells have it for Ctrl-C
 
 # name: (where its click command is, the line in `maxi-mlx --help`)
 COMMANDS = {
     "serve": ("maxi_mlx.cli.serve:serve", "Answer OpenAI's API with the models on this machine."),
+    "run": ("maxi_mlx.cli.run:run", "Ask one question, and print the answer."),
     "list": ("maxi_mlx.cli.list:list_models", "Show the models found, and what can't be served."),
     "connect": (
         "maxi_mlx.cli.connect:connect",
@@ -81,6 +83,9 @@ def commands() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         code = commands.main(arguments, prog_name=PROGRAM, standalone_mode=False)
+    except NoAnswer as error:
+        _complain(error.message)
+        code = EXIT_NO_ANSWER
     except MaxiError as error:
         code = _complain(error.message)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -88,20 +88,26 @@ _HELP: dict[str, tuple[str | None, str]] = {
 }
 
 
-def settings_options(*names: str) -> Callable[[Command], Command]:
-    """Adds the options for these parameters, or for all, and --config."""
+_CONFIG_HELP = (
+    "Settings in TOML (~/.maxi-mlx/config.toml where it exists). Flags beat the environment "
+    "(MAXI_MLX_PORT, …), the environment beats the file."
+)
+
+
+def settings_options(
+    *names: str, words: Mapping[str, str] | None = None
+) -> Callable[[Command], Command]:
+    """Adds the options for these parameters, or for all, and --config. ``words`` are other helps
+    for some, where a command makes another use of them than `serve`."""
     chosen = [p for p in PARAMETERS if not names or p.name in names]
+    words = words or {}
 
     def decorate(command: Command) -> Command:
-        config = click.option(
-            "--config",
-            metavar="FILE",
-            help="Settings in TOML (~/.maxi-mlx/config.toml where it exists). Flags beat the "
-            "environment (MAXI_MLX_PORT, …), the environment beats the file.",
-        )
+        config = click.option("--config", metavar="FILE", help=words.get("config", _CONFIG_HELP))
         command = config(command)
         for parameter in reversed(chosen):
-            command = _option(parameter)(command)
+            text = words.get(parameter.name, _HELP[parameter.name][1])
+            command = _option(parameter, text)(command)
         return command
 
     return decorate
@@ -117,6 +123,27 @@ def settings_of(flags: dict[str, Any]) -> Settings:
         config=Path(config).expanduser() if config is not None else None,
         default_config=home_models_dir().parent / "config.toml",
     )
+
+
+def arguments_of(flags: Mapping[str, Any]) -> list[str]:
+    """The command line that gives these flags, right from whatever folder it is run in."""
+    config = flags.get("config")
+    words = [] if config is None else [f"--config={_absolute(config)}"]
+    for parameter in PARAMETERS:
+        given = flags.get(parameter.name)
+        if isinstance(given, bool):
+            words.append(parameter.flag if given else parameter.off_flag)
+            continue
+        items = given if isinstance(given, tuple) else (given,)
+        for item in items:
+            if item is not None:
+                value = _absolute(item) if parameter.is_path else item
+                words.append(f"{parameter.flag}={value}")
+    return words
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def check_home() -> None:
@@ -141,8 +168,8 @@ def check_folders(settings: Settings) -> None:
             raise SetupError(f"{source}: {folder} may not be read by this user")
 
 
-def _option(parameter: Parameter) -> Callable[[Command], Command]:
-    metavar, text = _HELP[parameter.name]
+def _option(parameter: Parameter, text: str) -> Callable[[Command], Command]:
+    metavar = _HELP[parameter.name][0]
     more: dict[str, Any] = {}
     if parameter.name == "cors":
         more = {"is_flag": False, "flag_value": "*"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import os
 import subprocess
 import sys
-from typing import Any
+import threading
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,9 +21,12 @@ from maxi_mlx.cli.banner import banner, exposure_warning
 from maxi_mlx.cli.options import check_folders, settings_of, settings_options
 from maxi_mlx.cli.terminal import Paint
 from maxi_mlx.core.errors import ModelNotFound, SetupError
-from maxi_mlx.core.settings import Settings
+from maxi_mlx.core.settings import DEFAULT_HOST, Settings
 from maxi_mlx.engine import device
 from maxi_mlx.engine.device import DeviceInfo
+
+if TYPE_CHECKING:
+    from maxi_mlx.server.serve import Stop
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +40,15 @@ DEFAULT_MODEL = "smollm2"
     is_flag=True,
     help="Where no model is found, fetch a small one first (maxi-mlx pull smollm2).",
 )
-def serve(*, pull_default: bool, **flags: Any) -> None:
+@click.option("--for-command", is_flag=True, hidden=True)  # `run` and `chat` start it
+def serve(*, pull_default: bool, for_command: bool, **flags: Any) -> None:
     """Answer OpenAI's API with the models on this machine.
 
     The first Ctrl-C lets running answers finish, a second one ends at once.
     """
     settings = settings_of(flags)
+    if for_command:
+        settings = _for_command(settings)
     logs.configure(settings.log_level, settings.log_format)
     for sentence in configuration.unknown_variables(os.environ):
         logger.warning("%s", sentence)
@@ -55,21 +63,35 @@ def serve(*, pull_default: bool, **flags: Any) -> None:
         _pull(DEFAULT_MODEL)
     for field in ("model", "pins", "fallback_model"):
         _check_models(catalog, settings, field=field)
-    asyncio.run(_run(settings, catalog))
+    asyncio.run(_run(settings, catalog, for_command=for_command))
 
 
-async def _run(settings: Settings, catalog: Catalog) -> None:
+def _for_command(settings: Settings) -> Settings:
+    """A server for one command's time: on a free port of this machine, with no model but the one
+    that the command will ask for."""
+    changes: dict[str, Any] = {"host": DEFAULT_HOST, "port": 0, "tls_cert": None, "tls_key": None}
+    return dataclasses.replace(settings, **changes, model=None, pins=(), store=False)
+
+
+async def _run(settings: Settings, catalog: Catalog, *, for_command: bool) -> None:
     from maxi_mlx.engine.engine import Engine
-    from maxi_mlx.server.serve import run
+    from maxi_mlx.server.serve import Stop, run
 
     engine = Engine(settings, catalog)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = Stop()
 
     async def start() -> None:
-        await _announce(await address, settings, catalog=catalog)
+        if for_command:
+            click.echo(await address)
+            _stop_with_command(stop)
+        else:
+            await _announce(await address, settings, catalog=catalog)
         await engine.wait_ready()
 
-    serving = asyncio.create_task(run(settings, engine, catalog, on_ready=address.set_result))
+    serving = asyncio.create_task(
+        run(settings, engine, catalog, on_ready=address.set_result, stop=stop)
+    )
     starting = asyncio.create_task(start())
     await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
     # A server whose engine can't start is no server; one that has ended has nothing to announce.
@@ -78,6 +100,19 @@ async def _run(settings: Settings, catalog: Catalog) -> None:
     failure = _failure(starting) or _failure(serving)
     if failure is not None:
         raise failure
+
+
+def _stop_with_command(stop: Stop) -> None:
+    """The command holds the other end of our stdin: it closes however the command ends."""
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        for _ in range(2):  # the second time: at once
+            loop.call_soon_threadsafe(stop.ask)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _failure(task: asyncio.Task[None]) -> BaseException | None:

@@ -15,8 +15,9 @@ MaxiError
 ├── Unavailable 503             draining, or no memory for the model right now
 ├── NotInstalled 501
 ├── EngineFailed 500
-├── DownloadFailed 502          what was to be fetched didn't come, or has no room here
-└── SetupError                  a command can't go on; exit code 2, no HTTP status of its own
+ ├── DownloadFailed 502          what was to be fetched didn't come, or has no room here
+ ├── SetupError                  a command can't go on; exit code 2, no HTTP status of its own
+ └── NoAnswer                    a command asked a server, which refuses, fails or is gone; code 1
 """
 
 from __future__ import annotations
@@ -146,3 +147,7 @@ class DownloadFailed(MaxiError):
 
 class SetupError(MaxiError):
     """Something about this machine or the command line keeps a command from going on."""
+
+
+class NoAnswer(MaxiError):
+    """What a command asked a server for did not come; ``code`` is the server's word for it."""

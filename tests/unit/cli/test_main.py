@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from maxi_mlx.cli.main import COMMANDS
 from tests.unit.cli.commands import environment, run
 
 
@@ -18,8 +19,7 @@ from tests.unit.cli.commands import environment, run
     [
         pytest.param(
             ["sevre"],
-            "no such command 'sevre'; there are serve, list, connect, pull, cache, doctor (see "
-            "maxi-mlx --help)",
+            f"no such command 'sevre'; there are {', '.join(COMMANDS)} (see maxi-mlx --help)",
             id="command",
         ),
         pytest.param(
