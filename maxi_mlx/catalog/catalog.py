@@ -6,19 +6,25 @@ file system. Does not know what serves a model.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from maxi_mlx.catalog.adapter_folders import AdapterFolder, AdapterReader
 from maxi_mlx.catalog.classification import Classification, classify, files_read
 from maxi_mlx.catalog.folders import FolderReader, Stamp, is_settled, stamp_of
 from maxi_mlx.catalog.names import NameIndex, Naming, assign_ids, printable
+from maxi_mlx.catalog.owner_settings import Misfit, fit, with_settings
 from maxi_mlx.catalog.places import Place, Sighting, look_again, sightings
 from maxi_mlx.catalog.roots import Root, default_roots, home_models_dir
 from maxi_mlx.core.errors import ModelNotFound
+from maxi_mlx.core.model_settings import ModelSettings
 from maxi_mlx.core.models import ModelEntry
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Catalog", "Root", "default_roots", "home_models_dir"]
 
@@ -46,20 +52,28 @@ class _Record:
 
 @dataclass(frozen=True, slots=True)
 class _Inventory:
-    """The result of one scan. The three run in step."""
+    """The result of one scan. The first three run in step."""
 
     records: tuple[_Record, ...]
     entries: tuple[ModelEntry, ...]
     index: NameIndex
+    adapters: tuple[AdapterFolder, ...]
+    misfits: tuple[Misfit, ...]
+    unmatched: tuple[str, ...]
 
 
 class Catalog:
     """All models under ``roots``. A model of an earlier root goes before its namesakes."""
 
-    def __init__(self, roots: Sequence[Root]) -> None:
+    def __init__(
+        self, roots: Sequence[Root], settings: Mapping[str, ModelSettings] | None = None
+    ) -> None:
+        """``settings`` are the owner's, by names of models."""
         self._roots = tuple(roots)
+        self._settings = dict(settings or {})
         self._lock = threading.Lock()
         self._reader = FolderReader()
+        self._adapter_reader = AdapterReader()
         self._records: dict[str, _Record] = {}  # settled ones, by path
         self._inventory: _Inventory | None = None
 
@@ -67,6 +81,16 @@ class Catalog:
         """What there is now. Only what changed since the last call is read again."""
         with self._lock:
             return self._scan().entries
+
+    def misfits(self) -> tuple[Misfit, ...]:
+        """What of the owner's settings can't be, with the models that there are now."""
+        with self._lock:
+            return self._scan().misfits
+
+    def unmatched(self) -> tuple[str, ...]:
+        """The names in the owner's settings that are no model's now."""
+        with self._lock:
+            return self._scan().unmatched
 
     def find(self, name: str) -> ModelEntry:
         """The model that a client means by ``name``, servable or not. Raises ModelNotFound."""
@@ -95,7 +119,15 @@ class Catalog:
             return None
         if _state(sighting) != (record.state, True):
             return None
-        return self._inventory.entries[place]
+        entry = self._inventory.entries[place]
+        if not self._has_its_adapter(entry):
+            return None
+        return entry
+
+    def _has_its_adapter(self, entry: ModelEntry) -> bool:
+        """Whether the folder of the entry's adapter is as it was."""
+        adapter = entry.adapter
+        return adapter is None or self._adapter_reader.read(adapter.path).adapter == adapter
 
     def _scan(self) -> _Inventory:
         found: dict[tuple[int, int], _Record] = {}
@@ -113,8 +145,15 @@ class Catalog:
         self._records = settled
         self._reader.forget_unread()
         models = tuple(record for record in found.values() if record.classification is not None)
-        if self._inventory is None or self._inventory.records != models:
-            self._inventory = _inventory(models)
+        adapters = self._adapter_reader.read_all(
+            own.adapter for own in self._settings.values() if own.adapter is not None
+        )
+        before = self._inventory
+        if before is None or (before.records, before.adapters) != (models, adapters):
+            self._inventory = _inventory(models, adapters, self._settings)
+            if before is not None:  # at start it is for the command to say
+                _warn_of(set(self._inventory.misfits) - set(before.misfits))
+        assert self._inventory is not None
         return self._inventory
 
     def _record(self, sighting: Sighting) -> tuple[_Record, bool]:
@@ -151,7 +190,11 @@ def _state(sighting: Sighting) -> tuple[_State, bool]:
     return state, is_final
 
 
-def _inventory(records: tuple[_Record, ...]) -> _Inventory:
+def _inventory(
+    records: tuple[_Record, ...],
+    adapters: tuple[AdapterFolder, ...],
+    settings: Mapping[str, ModelSettings],
+) -> _Inventory:
     models = [(record, record.classification) for record in records if record.classification]
     namings = [_naming(record, found) for record, found in models]
     ids = assign_ids(namings)
@@ -159,7 +202,16 @@ def _inventory(records: tuple[_Record, ...]) -> _Inventory:
         _entry(id, naming, record.place, found)
         for id, naming, (record, found) in zip(ids, namings, models, strict=True)
     )
-    return _Inventory(records, entries, NameIndex(ids, namings))
+    index = NameIndex(ids, namings)
+    fitted = fit(settings, entries, namings, index)
+    by_path = {each.adapter.path: each for each in adapters}
+    entries = tuple(
+        with_settings(entry, fitted.models[place], by_path) if place in fitted.models else entry
+        for place, entry in enumerate(entries)
+    )
+    if fitted.aliases:
+        index = NameIndex(ids, namings, fitted.aliases)
+    return _Inventory(records, entries, index, adapters, fitted.misfits, fitted.unmatched)
 
 
 def _naming(record: _Record, found: Classification) -> Naming:
@@ -200,6 +252,11 @@ def _entry(id: str, naming: Naming, place: Place, found: Classification) -> Mode
         embedding=found.embedding,
         sees=found.sees,
     )
+
+
+def _warn_of(misfits: Iterable[Misfit]) -> None:
+    for misfit in misfits:
+        logger.warning("settings of the model '%s': %s", misfit.table, misfit.words)
 
 
 def _not_found(name: str, inventory: _Inventory) -> ModelNotFound:

@@ -10,7 +10,7 @@ import posixpath
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -54,16 +54,16 @@ def assign_ids(namings: Sequence[Naming]) -> list[str]:
     """
     full_names: dict[str, set[str]] = defaultdict(set)
     for naming in namings:
-        full_names[_fold(naming.name)].add(_fold(naming.full_name))
+        full_names[fold(naming.name)].add(fold(naming.full_name))
     ids = [""] * len(namings)
     taken: set[str] = set()
     for place in _by_preference(namings):
         naming = namings[place]
-        is_shared = len(full_names[_fold(naming.name)]) > 1
+        is_shared = len(full_names[fold(naming.name)]) > 1
         wanted = naming.full_name if is_shared else naming.name
         label = re.sub(r"[^\w.]+", "-", naming.label.lower()).strip("-")
-        ids[place] = next(form for form in _forms(wanted, label) if _fold(form) not in taken)
-        taken.add(_fold(ids[place]))
+        ids[place] = next(form for form in _forms(wanted, label) if fold(form) not in taken)
+        taken.add(fold(ids[place]))
     return ids
 
 
@@ -84,7 +84,12 @@ def _forms(wanted: str, label: str) -> Iterator[str]:
 class NameIndex:
     """Finds the place of a model in ``namings`` by any of its names."""
 
-    def __init__(self, ids: Sequence[str], namings: Sequence[Naming]) -> None:
+    def __init__(
+        self,
+        ids: Sequence[str],
+        namings: Sequence[Naming],
+        owners_aliases: Mapping[str, int] | None = None,
+    ) -> None:
         self._ids = ids
         self._namings = namings
         self._servable_ids = [
@@ -96,21 +101,22 @@ class NameIndex:
         self._add((id, place) for place, id in enumerate(ids))
         self._add((namings[place].full_name, place) for place in order)
         self._add((namings[place].name, place) for place in order)
+        self._add((owners_aliases or {}).items())
         self._add((alias, place) for place in order for alias in namings[place].aliases)
         self._add((path, place) for place in order for path in namings[place].paths)
         self._add((end, place) for place in order for end in _path_ends(namings[place].paths))
 
     def _add(self, names: Iterable[tuple[str, int]]) -> None:
         for name, place in names:
-            self._places.setdefault(_fold(name), place)
+            self._places.setdefault(fold(name), place)
 
     def find(self, name: str) -> int | None:
         """The model that a client means by ``name``."""
         name = name.strip()
-        for form in (name, name[: -len(_LATEST)] if _fold(name).endswith(_LATEST) else name):
-            place = self._places.get(_fold(form))
+        for form in (name, name[: -len(_LATEST)] if fold(name).endswith(_LATEST) else name):
+            place = self._places.get(fold(form))
             if place is None:
-                place = self._places.get(_fold(_normal_path(form)))
+                place = self._places.get(fold(_normal_path(form)))
             if place is not None:
                 return place
         return None
@@ -127,7 +133,7 @@ class NameIndex:
             if self._namings[place].is_servable and may_mean(wanted, self._namings[place].name)
         ]
         # Copies of one model have one name: the first is meant.
-        names = {_fold(self._namings[place].full_name) for place in places}
+        names = {fold(self._namings[place].full_name) for place in places}
         return places[0] if len(names) == 1 else None
 
     def nearest(self, name: str) -> list[str]:
@@ -143,9 +149,9 @@ def near(name: str, ids: Iterable[str]) -> list[str]:
 
 
 def _by_likeness(name: str, ids: Iterable[str]) -> list[tuple[float, str]]:
-    wanted = _fold(name[:MAX_NAME_LENGTH].strip().rstrip("/")).removesuffix(_LATEST)
+    wanted = fold(name[:MAX_NAME_LENGTH].strip().rstrip("/")).removesuffix(_LATEST)
     wanted = wanted.rpartition("/")[2] or wanted
-    scores = sorted((-_likeness(wanted, _fold(id)), id) for id in ids)
+    scores = sorted((-_likeness(wanted, fold(id)), id) for id in ids)
     return [(-score, id) for score, id in scores[:_NUM_NEAREST]]
 
 
@@ -156,7 +162,8 @@ def _likeness(wanted: str, id: str) -> float:
     return ratio + holds
 
 
-def _fold(name: str) -> str:
+def fold(name: str) -> str:
+    """Equal for names that are told apart by nobody."""
     return unicodedata.normalize("NFC", name).casefold()
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
-from maxi_mlx.cli import kinds
+from maxi_mlx.cli import kinds, model_tables
 from maxi_mlx.cli.kinds import Kind
 from maxi_mlx.core.errors import SetupError
 from maxi_mlx.core.settings import (
@@ -147,6 +147,7 @@ def load(
         config = Path(environ["MAXI_MLX_CONFIG"]).expanduser()
     table, file = _read_file(config, default_config)
     scheduler = table.pop("scheduler", {})
+    models = table.pop("models", None)
     here = Path.cwd()
     given = [
         _Given({n: v for n, v in flags.items() if v not in (None, ())}, here, False),
@@ -161,6 +162,10 @@ def load(
     values["scheduler"] = _scheduler(
         values.get("strategy", Settings().strategy), scheduler, file=file, sources=sources
     )
+    sources["models"] = "default"
+    if file is not None and models is not None:
+        values["models"] = model_tables.read_tables(models, file=file, read=_read_typed)
+        sources["models"] = f"file {file}"
     if values.get("tls_key") and not values.get("tls_cert"):
         raise SetupError(f"{sources['tls_key']}: a key without its certificate; give --tls-cert")
     if values.get("kv_bits") and values.get("max_kv_size"):
@@ -228,6 +233,10 @@ def _checked(parameter: Parameter, raw: object, source: _Given) -> Any:
     return source.base / value if isinstance(value, Path) else value
 
 
+def _read_typed(kind: Kind, raw: object, place: str) -> Any:
+    return _read(kind, raw, place, typed=True)
+
+
 def _read(kind: Kind, raw: object, place: str, *, typed: bool, secret: bool = False) -> Any:
     try:
         return kind.check(kind.from_words(raw) if isinstance(raw, str) and not typed else raw)
@@ -267,7 +276,7 @@ def _read_file(config: Path | None, default: Path) -> tuple[dict[str, Any], Path
         raise SetupError(f"file {file} is not TOML: {error}") from None
     names = {parameter.name for parameter in PARAMETERS}
     for key in table:
-        if key not in names | {"scheduler"}:
+        if key not in names | {"scheduler", "models"}:
             raise SetupError(f"file {file}: unknown key '{key}'{_meant(key) or _known()}")
     inner = table.get("scheduler", {})
     if not isinstance(inner, dict):
@@ -335,7 +344,7 @@ def _variable(name: str) -> str:
 
 def _known() -> str:
     names = [*(parameter.name for parameter in PARAMETERS), *(f"scheduler.{n}" for n in SCHEDULER)]
-    return "; known are " + ", ".join(sorted(names))
+    return "; known are " + ", ".join(sorted([*names, "models"]))
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

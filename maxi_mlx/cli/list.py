@@ -31,7 +31,7 @@ def list_models(*, as_json: bool, **flags: Any) -> None:
     settings = settings_of(flags)
     check_folders(settings)
     roots = default_roots(settings.model_dirs)
-    entries = Catalog(roots).entries()
+    entries = Catalog(roots, settings.models).entries()
     if as_json:
         click.echo(json.dumps([described(entry) for entry in entries], indent=2))
         return
@@ -47,6 +47,7 @@ def described(entry: ModelEntry) -> dict[str, Any]:
         "weight_bytes": entry.weight_bytes,
         "quantization": entry.quantization,
         "context_length": entry.context_length,
+        "aliases": list(entry.settings.aliases),
         "source": entry.source,
         "path": str(entry.path),
         "problem": entry.problem,

@@ -18,6 +18,7 @@ from maxi_mlx.catalog.names import near, printable
 from maxi_mlx.catalog.roots import default_roots
 from maxi_mlx.cli import configuration, logs
 from maxi_mlx.cli.banner import banner, exposure_warning
+from maxi_mlx.cli.model_checks import check_model_settings
 from maxi_mlx.cli.options import check_folders, settings_of, settings_options
 from maxi_mlx.cli.terminal import Paint
 from maxi_mlx.core.errors import ModelNotFound, SetupError
@@ -58,9 +59,10 @@ def serve(*, pull_default: bool, for_command: bool, **flags: Any) -> None:
         )
     check_folders(settings)
     device.prepare(settings.backend)
-    catalog = Catalog(default_roots(settings.model_dirs))
+    catalog = Catalog(default_roots(settings.model_dirs), settings.models)
     if pull_default and all(entry.problem for entry in catalog.entries()):
         _pull(DEFAULT_MODEL)
+    check_model_settings(catalog, settings)
     for field in ("model", "pins", "fallback_model"):
         _check_models(catalog, settings, field=field)
     asyncio.run(_run(settings, catalog, for_command=for_command))

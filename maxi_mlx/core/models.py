@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from maxi_mlx.core.model_settings import ModelSettings
 
 ModelKind = Literal["language", "vision", "embedding", "reranker", "speech", "unknown"]
 
@@ -46,13 +48,24 @@ class EmbeddingForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """A LoRA folder. ``changed_ns`` is its newest file's time."""
+
+    name: str
+    path: Path
+    weight_bytes: int
+    changed_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
     """One model folder, classified from its files alone.
 
     ``id`` is the short name that ``/v1/models`` lists; ``org_name`` is ``org/name`` where an
     organisation is known. ``problem`` says why the folder can't be served, and is None when it
     can. ``created`` is the newest file's time in seconds since 1970. ``weight_bytes`` is what the
-    tensors take in memory, by the safetensors headers.
+    tensors take in memory, by the safetensors headers. ``settings`` are the owner's, whose cap
+    ``context_length`` has already.
     """
 
     id: str
@@ -69,3 +82,5 @@ class ModelEntry:
     problem: str | None = None
     embedding: EmbeddingForm | None = None  # of an embedding model that can be served
     sees: bool = False  # images, which the model's kind alone does not tell
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    adapter: Adapter | None = None  # applied whenever the model is loaded

@@ -21,6 +21,8 @@ MAX_CHOICES = 128
 DEFAULT_XTC_THRESHOLD = 0.1
 # Where an image stands in a message's text: Unicode's own sign for an object among characters.
 IMAGE_MARK = "\ufffc"
+# A request's ``max_tokens`` that says so: to the end of the context.
+NO_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,8 @@ Prompt = ChatPrompt | TextPrompt | TokenPrompt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """How the next token is drawn. None means: the model's own default (generation_config.json),
-    and where it has none, the neutral value named here.
+    """How the next token is drawn. None means: the model's own default (the owner's, else
+    generation_config.json's), and where it has none, the neutral value named here.
 
     ``repetition_penalty`` covers prompt and answer; ``presence_penalty`` and
     ``frequency_penalty`` cover the answer alone, as OpenAI defines them. XTC ("exclude top
@@ -141,8 +143,8 @@ class SamplingParams:
     xtc_probability: float = 0.0
     xtc_threshold: float = DEFAULT_XTC_THRESHOLD
     repetition_penalty: float | None = None  # neutral: 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
+    presence_penalty: float | None = None  # neutral: 0.0
+    frequency_penalty: float | None = None  # neutral: 0.0
     logit_bias: tuple[tuple[int, float], ...] = ()
     seed: int | None = None  # any 64-bit value
 
@@ -152,7 +154,8 @@ class GenerateRequest:
     """One call for generated text.
 
     There are ``len(prompts) * n`` answers; answer ``i`` continues prompt ``i // n``.
-    ``max_tokens`` None means to the end of the context. ``top_logprobs`` None means that no
+    ``max_tokens`` None means the model's own default, and where it has none, to the end of the
+    context, which `NO_LIMIT` says outright. ``top_logprobs`` None means that no
     log-probabilities are wanted; 0 asks for the chosen tokens' alone. ``constraint`` is a form that
     the answer's text must have, thoughts and tool calls apart.
     """

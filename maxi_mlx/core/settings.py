@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from maxi_mlx.core.model_settings import ModelSettings
+
 Backend = Literal["auto", "metal", "cuda", "cpu"]
 Strategy = Literal["latency", "balanced", "throughput", "memory"]
 LogFormat = Literal["text", "json"]
@@ -92,6 +94,8 @@ class Settings:
     pins: tuple[str, ...] = ()  # models that are loaded at start and never make room
     keep_alive_s: float = DEFAULT_KEEP_ALIVE_S  # of a model that nobody uses; inf: for ever
     fallback_model: str | None = None
+    # By the names that the owner has for the models.
+    models: Mapping[str, ModelSettings] = field(default_factory=dict)
     backend: Backend = "auto"
     strategy: Strategy = "balanced"
     scheduler: SchedulerSettings = STRATEGIES["balanced"]

@@ -52,7 +52,7 @@ def check_memory(
 
 
 def fill_in_defaults(params: SamplingParams, model: LanguageModel) -> RowSampling:
-    """What the request says, else what the model's authors say, else the neutral value."""
+    """What the request says, else what the model's owner or authors say, else the neutral value."""
 
     def value(name: str, neutral: float) -> float:
         asked: float | None = getattr(params, name)
@@ -67,8 +67,8 @@ def fill_in_defaults(params: SamplingParams, model: LanguageModel) -> RowSamplin
         xtc_threshold=params.xtc_threshold,
         xtc_spared=_spared_by_xtc(model) if params.xtc_probability else (),
         repetition_penalty=value("repetition_penalty", 1.0),
-        presence_penalty=params.presence_penalty,
-        frequency_penalty=params.frequency_penalty,
+        presence_penalty=value("presence_penalty", 0.0),
+        frequency_penalty=value("frequency_penalty", 0.0),
         logit_bias=params.logit_bias,
         seed=params.seed if params.seed is not None else secrets.randbits(64),
     )
@@ -106,11 +106,14 @@ def make_jobs(
 ) -> list[PromptJob]:
     """The rows of a request, each known to the generation that will read its tokens."""
     sampling = fill_in_defaults(request.sampling, model)
+    asked = request.max_tokens
+    if asked is None:
+        asked = model.entry.settings.max_tokens
     jobs = []
     for index, built in enumerate(prompts):
         prompt, guide = built.token_ids, built.plan.guide
         room = model.context_length - len(prompt)
-        max_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
+        max_tokens = room if asked is None else min(asked, room)
         rows = []
         for choice in range(index * request.n, (index + 1) * request.n):
             row = Row(

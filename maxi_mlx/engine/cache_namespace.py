@@ -21,12 +21,13 @@ def cache_namespace(entry: ModelEntry, *, kv_bits: int | None, max_kv_size: int 
     every start would take longer than the prompts that it saves.
     """
     hashed = hashlib.blake2b(digest_size=12)
-    for path in sorted(entry.path.iterdir()):
+    folders = [entry.path] if entry.adapter is None else [entry.path, entry.adapter.path]
+    for path in (path for folder in folders for path in sorted(folder.iterdir())):
         if path.suffix == ".safetensors":
             stat = path.stat()
             hashed.update(f"{path.name}/{stat.st_size}/{stat.st_mtime_ns}/".encode())
             hashed.update(_beginning(path))
-        elif path.name == "config.json":
+        elif path.name in ("config.json", "adapter_config.json"):
             hashed.update(path.read_bytes())
     form = "plain"
     if kv_bits is not None:

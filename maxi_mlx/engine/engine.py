@@ -95,7 +95,7 @@ class Engine:
             await asyncio.shield(self._preparing)
             if self._settings.model is not None:
                 await self._hold(self._settings.model, "kept")
-            for name in self._settings.pins:
+            for name in (*self._settings.pins, *await self._names.pinned_by_settings()):
                 await self._hold(name, "pinned")
         except Exception as error:
             self._fault = error.message if isinstance(error, MaxiError) else repr(error)

@@ -5,7 +5,7 @@ Read once when a model is loaded, off its files and its vocabulary; used by work
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from maxi_mlx.text.chat_template import (
     read_template_files,
 )
 from maxi_mlx.text.reasoning import ReasoningFormat, find_reasoning_format
-from maxi_mlx.text.tool_calls import GENERIC, ToolSyntax, find_tool_syntax
+from maxi_mlx.text.tool_calls import BY_NAME, GENERIC, ToolSyntax, find_tool_syntax
 from maxi_mlx.text.volatile import without_volatile_text
 
 _THINKING = frozenset({"enable_thinking"})
@@ -54,22 +54,32 @@ def read_habits(entry: ModelEntry, tokenizer: Any) -> Habits:
     problem: InvalidRequest | None = None
     files: Mapping[str, str] = {}
     templates = ChatTemplates({}, model_name=entry.id)
-    function = getattr(tokenizer, "_chat_template", None)
+    own, system = entry.settings.chat_template, entry.settings.system
+    function = getattr(tokenizer, "_chat_template", None) if own is None else None
     try:
-        files = read_template_files(entry.path)
+        files = read_template_files(entry.path, own)
         if function is None:
-            templates = ChatTemplates.from_files(files, model_name=entry.id)
+            templates = ChatTemplates.from_files(files, model_name=entry.id, system=system)
     except InvalidRequest as error:
         problem = error
     if function is not None:
         template = FunctionTemplate(tokenizer.apply_chat_template, variables=_THINKING)
-        templates = ChatTemplates({"default": template}, model_name=entry.id)
+        templates = ChatTemplates({"default": template}, model_name=entry.id, system=system)
     texts = {} if function is not None or problem is not None else chat_templates(files)
     names = tokenizer.get_vocab()
     text = "\n".join(texts.values()) if texts else None
     return Habits(
         templates=templates,
         reasoning=find_reasoning_format(text, names),
-        tool_syntax=find_tool_syntax(text, names, entry.model_type or ""),
+        tool_syntax=_tool_syntax(entry, text, names),
         problem=problem,
     )
+
+
+def _tool_syntax(
+    entry: ModelEntry, template_text: str | None, token_names: Container[str]
+) -> ToolSyntax | None:
+    named = entry.settings.tool_parser
+    if named is not None:
+        return BY_NAME[named]
+    return find_tool_syntax(template_text, token_names, entry.model_type or "")

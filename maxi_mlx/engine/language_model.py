@@ -20,6 +20,7 @@ from mlx_lm.utils import load_config, load_model, load_tokenizer
 
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.engine.adapters import adapter_steps
 from maxi_mlx.engine.batch import can_batch
 from maxi_mlx.engine.cache_form import CacheForm
 from maxi_mlx.engine.grammar.compiler import GrammarCompiler
@@ -82,6 +83,8 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
     yield None
     files = sorted(entry.path.glob(_WEIGHT_FILES))
     yield from evaluate_behind(loading, dict(tree_flatten(model.parameters())), files)
+    if entry.adapter is not None:
+        yield from adapter_steps(loading, model)
     cache = make_prompt_cache(model)
     vocabulary_size = int(_run_once(model, cache).shape[-1])
     yield None
@@ -107,7 +110,7 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
         can_batch=can_batch(cache),
         keeps_states=layout_of(new_cache).has_states,
         new_cache=new_cache,
-        sampling_defaults=read_sampling_defaults(entry.path),
+        sampling_defaults=read_sampling_defaults(entry.path) | dict(entry.settings.sampling),
         eyes=eyes,
     )
 

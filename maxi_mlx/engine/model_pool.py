@@ -109,12 +109,16 @@ class ModelPool:
                 break
             await self._change.wait()
         if slot is None:
-            hold = self._holds.get(entry.path, "none")
-            slot = Slot(entry, self._settings.keep_alive_s, _now_s(), hold)
-            self._slots[entry] = slot
+            slot = self._slots[entry] = self._new_slot(entry)
             slot.loading = asyncio.create_task(self._load(slot, load))
         slot.num_users += 1
         return slot
+
+    def _new_slot(self, entry: ModelEntry) -> Slot:
+        own = entry.settings
+        hold = self._holds.get(entry.path, "pinned" if own.is_pinned else "none")
+        keep_alive_s = self._settings.keep_alive_s if own.keep_alive_s is None else own.keep_alive_s
+        return Slot(entry, keep_alive_s, _now_s(), hold)
 
     async def _loaded(self, slot: Slot) -> None:
         assert slot.loading is not None
@@ -286,8 +290,8 @@ class ModelPool:
             return
         if slot.hold == "pinned":
             raise InvalidRequest(
-                f"{entry.id} is pinned (--pin) and stays in memory. Start the server without that "
-                "to be able to unload it.",
+                f"{entry.id} is pinned (--pin, or pin in its settings) and stays in memory. Start "
+                "the server without that to be able to unload it.",
                 param="keep_alive",
             )
         if slot.is_idle:

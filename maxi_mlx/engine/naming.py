@@ -91,6 +91,11 @@ class ModelNames:
         """The model of that name, whatever it can do."""
         return await asyncio.to_thread(self._catalog.find, name)
 
+    async def pinned_by_settings(self) -> list[str]:
+        """The models that are pinned in settings of their own, of those that can be served."""
+        entries = await asyncio.to_thread(self._catalog.entries)
+        return [e.id for e in entries if e.settings.is_pinned and e.problem is None]
+
     async def _named(self, name: str, kinds: Kinds) -> ModelEntry:
         try:
             return await self.find(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 from aiohttp import web
 
 import maxi_mlx
+from maxi_mlx.core.model_settings import ModelSettings
 from maxi_mlx.core.settings import SchedulerSettings, Settings
 from maxi_mlx.engine.status import EngineState
 from maxi_mlx.server.auth import is_authorized
@@ -107,9 +109,21 @@ def _setting(value: Any, source: str | None) -> dict[str, Any]:
     return {"value": _plain(value), "source": source or "default"}
 
 
+def _said(own: ModelSettings) -> dict[str, Any]:
+    """What the owner says of a model, without what is left to it."""
+    silent = ModelSettings()
+    fields = [f.name for f in dataclasses.fields(own) if f.name != "sampling"]
+    said = {n: getattr(own, n) for n in fields if getattr(own, n) != getattr(silent, n)}
+    return {name: _plain(value) for name, value in (said | dict(own.sampling)).items()}
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, ModelSettings):
+        return _said(value)
     return value

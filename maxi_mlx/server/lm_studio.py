@@ -82,7 +82,8 @@ def takes_tools(entry: ModelEntry) -> bool:
     if entry.kind not in ("language", "vision"):
         return False
     try:
-        templates = chat_templates(read_template_files(entry.path))
+        files = read_template_files(entry.path, entry.settings.chat_template)
+        templates = chat_templates(files)
     except (InvalidRequest, OSError):
         return False
     return any("tools" in text for text in templates.values())

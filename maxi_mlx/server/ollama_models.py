@@ -88,7 +88,8 @@ def _shown(entry: ModelEntry) -> ollama.ShownModel:
     if entry.kind not in _WRITERS:
         return ollama.ShownModel(entry=entry)
     try:
-        templates = chat_templates(read_template_files(entry.path))
+        files = read_template_files(entry.path, entry.settings.chat_template)
+        templates = chat_templates(files)
     except (InvalidRequest, OSError):
         templates = {}
     names = _special_tokens(entry.path)

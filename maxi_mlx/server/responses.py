@@ -15,7 +15,7 @@ from maxi_mlx.api import openai, responses
 from maxi_mlx.api.responses import AskedResponse, RawItem, Response, ResponseCall
 from maxi_mlx.core.errors import ContextTooLong, InvalidRequest
 from maxi_mlx.core.events import Failed
-from maxi_mlx.core.request import GenerateRequest
+from maxi_mlx.core.request import NO_LIMIT, GenerateRequest
 from maxi_mlx.engine.engine import Engine
 from maxi_mlx.server.body import read_body
 from maxi_mlx.server.feed import EventFeed
@@ -152,7 +152,10 @@ async def _fitting(call: ResponseCall, engine: Engine) -> GenerateRequest:
     context_tokens = await engine.context_length(request.model) if most else None
     if not most or context_tokens is None:
         return request
-    room = min(request.max_tokens or LEAST_ROOM_TOKENS, context_tokens // MOST_ROOM_SHARE)
+    wanted = request.max_tokens
+    if wanted is None or wanted == NO_LIMIT:
+        wanted = LEAST_ROOM_TOKENS
+    room = min(wanted, context_tokens // MOST_ROOM_SHARE)
 
     async def fits(num_dropped: int) -> bool:
         try:

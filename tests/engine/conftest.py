@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from maxi_mlx.engine.language_model import LanguageModel, load_language_model  #
 LoadTiny = Callable[[str], LanguageModel]
 
 
-def entry_for(folder: Path) -> ModelEntry:
+def entry_for(folder: Path, **more: Any) -> ModelEntry:
     """A catalog entry for a folder, without a catalog."""
     config = json.loads((folder / "config.json").read_text())
     text = config.get("text_config", config)
@@ -40,6 +41,7 @@ def entry_for(folder: Path) -> ModelEntry:
         quantization=None,
         context_length=text.get("max_position_embeddings"),
         created=0,
+        **more,
     )
 
 
@@ -61,8 +63,9 @@ async def make_engine(
     folders: Sequence[Path], settings: Settings | None = None
 ) -> AsyncIterator[Engine]:
     """An engine of its own over some folders, closed at the end."""
-    catalog = Catalog([Root(folder, "test", "folders") for folder in folders])
-    engine = Engine(settings or Settings(), catalog)
+    settings = settings or Settings()
+    catalog = Catalog([Root(folder, "test", "folders") for folder in folders], settings.models)
+    engine = Engine(settings, catalog)
     await engine.start()
     try:
         yield engine

@@ -101,7 +101,7 @@ async def started() -> AsyncIterator[Start]:
             make_engine: Callable[[Settings, Catalog], Engine] = Engine,
         ) -> Client:
             settings = settings or Settings()
-            catalog = Catalog(roots)
+            catalog = Catalog(roots, settings.models)
             engine = make_engine(settings, catalog)
             app = create_app(settings, engine, catalog)
             if prepare is not None:

@@ -10,7 +10,7 @@ from maxi_mlx.api.openai.reasoning import EFFORTS
 from maxi_mlx.api.openai.sampling import RANGES, check_range, shown, stop_strings
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.grammar import ANY_JSON_OBJECT, Constraint, json_by_schema
-from maxi_mlx.core.request import Reasoning, SamplingParams
+from maxi_mlx.core.request import NO_LIMIT, Reasoning, SamplingParams
 
 _RANDOM_SEED = -1
 _NO_PENALTY = 1.0
@@ -28,8 +28,8 @@ def sampling_params(options: OptionsItem) -> SamplingParams:
         top_k=None if options.top_k is None else max(options.top_k, 0),
         min_p=options.min_p,
         repetition_penalty=penalty,
-        presence_penalty=options.presence_penalty or 0.0,
-        frequency_penalty=options.frequency_penalty or 0.0,
+        presence_penalty=options.presence_penalty,
+        frequency_penalty=options.frequency_penalty,
         seed=None if options.seed == _RANDOM_SEED else options.seed,
     )
 
@@ -38,7 +38,7 @@ def max_tokens(options: OptionsItem) -> int | None:
     """Ollama has -1 for no end and -2 for the end of the context, which are the same here; its
     runners take 0 for no limit, too."""
     wanted = options.num_predict
-    return wanted if wanted is not None and wanted > 0 else None
+    return NO_LIMIT if wanted is not None and wanted <= 0 else wanted
 
 
 def stops(options: OptionsItem) -> tuple[str, ...]:

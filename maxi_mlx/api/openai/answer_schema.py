@@ -193,6 +193,7 @@ class ModelItem(TypedDict):
     abilities: list[str]
     context_length: NotRequired[int]
     max_model_len: NotRequired[int]
+    aliases: NotRequired[list[str]]
     quantization: NotRequired[str]
     pooling: NotRequired[str]
     pooling_source: NotRequired[str]

@@ -56,7 +56,10 @@ SHARED_FIELDS: Mapping[str, Field] = {
         "is used"
     ),
     "stop": _honoured("a string or a list of up to 64, of 1 to 1000 characters each"),
-    "max_tokens": _honoured("at least 1; null, absent and -1: to the end of the context"),
+    "max_tokens": _honoured(
+        "at least 1; -1: to the end of the context; null and absent: the model's settings, else "
+        "the same"
+    ),
     "max_completion_tokens": _honoured("as max_tokens, and wins over it"),
     "n": _honoured("1 to 128 answers for each prompt"),
     "stream": _honoured("server-sent events"),

@@ -13,6 +13,7 @@ from maxi_mlx.core.request import (
     MAX_STOP_LENGTH,
     MAX_STOP_STRINGS,
     MAX_TOP_LOGPROBS,
+    NO_LIMIT,
     SamplingParams,
 )
 
@@ -85,8 +86,8 @@ def sampling_params(body: GenerationBody) -> SamplingParams:
         xtc_probability=body.xtc_probability or 0.0,
         xtc_threshold=DEFAULT_XTC_THRESHOLD if threshold is None else threshold,
         repetition_penalty=body.repeat_penalty if penalty is None else penalty,
-        presence_penalty=body.presence_penalty or 0.0,
-        frequency_penalty=body.frequency_penalty or 0.0,
+        presence_penalty=body.presence_penalty,
+        frequency_penalty=body.frequency_penalty,
         logit_bias=_logit_bias(body.logit_bias or {}),
         seed=body.seed,
     )
@@ -132,7 +133,7 @@ def stop_strings(wire: str | list[str] | None) -> tuple[str, ...]:
 
 
 def max_tokens(named: Mapping[str, int | None]) -> int | None:
-    """The first that was given; all are checked. None: to the end of the context."""
+    """The first that was given; all are checked. None: the model's default."""
     for name, value in named.items():
         if value is not None and value != -1 and value < 1:
             raise InvalidRequest(
@@ -141,4 +142,4 @@ def max_tokens(named: Mapping[str, int | None]) -> int | None:
                 param=name,
             )
     given = next((value for value in named.values() if value is not None), None)
-    return None if given == -1 else given
+    return NO_LIMIT if given == -1 else given

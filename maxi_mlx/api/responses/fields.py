@@ -42,8 +42,8 @@ RESPONSE_FIELDS: Mapping[str, Field] = {
     ),
     "max_output_tokens": Field(
         "honoured",
-        "at least 1, thoughts included; null, absent and -1: to the end of the context; wins over "
-        "max_completion_tokens and max_tokens",
+        "at least 1, thoughts included; -1: to the end of the context; null and absent: the "
+        "model's settings, else the same; wins over max_completion_tokens and max_tokens",
     ),
     "tools": Field(
         "honoured",

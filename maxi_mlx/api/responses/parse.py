@@ -34,7 +34,7 @@ from maxi_mlx.api.responses.refusals import check_metadata, refuse_unserved
 from maxi_mlx.api.responses.schema import Item, ResponseBody
 from maxi_mlx.api.responses.tools import ResponseTools, response_tools
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.request import ChatPrompt, GenerateRequest, Reasoning
+from maxi_mlx.core.request import NO_LIMIT, ChatPrompt, GenerateRequest, Reasoning
 
 LOGPROBS = "message.output_text.logprobs"
 
@@ -244,9 +244,10 @@ def _asked(asked: AskedResponse, tools: ResponseTools, *, stores: bool) -> Repea
     """The request's fields that the response repeats, in the forms of OpenAI's schema."""
     fields, raw = asked.fields, asked.raw
     text = raw.get("text") or {}
+    most_tokens = _max_tokens(fields)
     return {
         "instructions": fields.instructions,
-        "max_output_tokens": _max_tokens(fields),
+        "max_output_tokens": None if most_tokens == NO_LIMIT else most_tokens,
         "metadata": fields.metadata or {},
         "parallel_tool_calls": fields.parallel_tool_calls is not False,
         "previous_response_id": asked.previous_id,

@@ -139,7 +139,7 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> str:
 def _read_off(settings: Settings, url: str, key: str | None, name: str | None) -> Server:
     from maxi_mlx.server.lm_studio import takes_tools
 
-    catalog = Catalog(default_roots(settings.model_dirs))
+    catalog = Catalog(default_roots(settings.model_dirs), settings.models)
     entry = _entry(catalog, name or settings.model)
     if entry.problem is not None:
         raise SetupError(f"{entry.id} can't be served: {entry.problem}")

@@ -45,11 +45,14 @@ class ChatTemplates:
         *,
         model_name: str,
         tool_prompt: ToolPrompt = generic_tool_prompt,
+        system: str | None = None,
     ) -> None:
-        """``tool_prompt`` tells a model of tools in words, for templates that know none."""
+        """``tool_prompt`` tells a model of tools in words, for templates that know none;
+        ``system`` is the system prompt of conversations that have none."""
         self._templates = dict(templates)
         self._model_name = model_name
         self._tool_prompt = tool_prompt
+        self._system = system
         self._abilities = {name: find_abilities(each) for name, each in templates.items()}
 
     @classmethod
@@ -59,6 +62,7 @@ class ChatTemplates:
         *,
         model_name: str,
         tool_prompt: ToolPrompt = generic_tool_prompt,
+        system: str | None = None,
     ) -> ChatTemplates:
         """From what `read_template_files` read. Raises `InvalidRequest` where a template has a
         syntax error."""
@@ -71,7 +75,7 @@ class ChatTemplates:
             )
             for name, text in chat_templates(files).items()
         }
-        return cls(templates, model_name=model_name, tool_prompt=tool_prompt)
+        return cls(templates, model_name=model_name, tool_prompt=tool_prompt, system=system)
 
     def __bool__(self) -> bool:
         """A base model has none."""
@@ -122,6 +126,8 @@ class ChatTemplates:
         self, prompt: ChatPrompt, abilities: Abilities, arranged: Arrangement
     ) -> list[Message]:
         messages: list[Message] = list(prompt.messages)
+        if self._system is not None and all(message.role != "system" for message in messages):
+            messages = with_system(messages, self._system)
         if prompt.tools and not abilities.tools:
             messages = with_system(messages, self._tool_prompt(prompt.tools))
         if not abilities.calls:

@@ -5,6 +5,8 @@ parse what it read.
     chat_template.jinja      wins over it
     chat_template.json       counts where there is nothing else (processors wrote it once)
     additional_chat_templates/*.jinja    named ones
+
+The owner's own file takes the place of all of them.
 """
 
 from __future__ import annotations
@@ -25,16 +27,19 @@ _OLD_TOKENS = "special_tokens_map.json"
 _TEMPLATE = "chat_template.jinja"
 _OLD_TEMPLATE = "chat_template.json"
 _FOLDER = "additional_chat_templates"
+_OWNERS = "/"  # no file of the folder has this name
 
 
-def read_template_files(folder: Path) -> dict[str, str]:
-    """The texts of the files that may hold templates or special tokens, by their names.
+def read_template_files(folder: Path, owners: Path | None = None) -> dict[str, str]:
+    """The texts of the files that may hold templates or special tokens, by their names; with the
+    file that the owner has for them.
 
     Raises `InvalidRequest` for one that isn't text, or is absurdly large.
     """
     paths = [folder / name for name in (_CONFIG, _OLD_TOKENS, _TEMPLATE, _OLD_TEMPLATE)]
     paths += sorted((folder / _FOLDER).glob("*.jinja"))
-    return {path.relative_to(folder).as_posix(): _read(path) for path in paths if path.is_file()}
+    files = {path.relative_to(folder).as_posix(): _read(path) for path in paths if path.is_file()}
+    return files if owners is None else {**files, _OWNERS: _read(owners)}
 
 
 def _read(path: Path) -> str:
@@ -48,6 +53,8 @@ def _read(path: Path) -> str:
 
 def chat_templates(files: Mapping[str, str]) -> dict[str, str]:
     """The templates' texts by their names, "default" among them unless all are special ones."""
+    if _OWNERS in files:
+        return {DEFAULT: files[_OWNERS]}
     found: dict[str, str] = {}
     for name in (_OLD_TEMPLATE, _CONFIG):
         if named := _named(_json(files, name).get("chat_template")):

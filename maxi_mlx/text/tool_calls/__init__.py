@@ -5,9 +5,10 @@ from maxi_mlx.text.tool_calls.detection import find_tool_syntax
 from maxi_mlx.text.tool_calls.prompt import call_text, generic_tool_prompt, result_text
 from maxi_mlx.text.tool_calls.reader import ToolCallReader
 from maxi_mlx.text.tool_calls.syntax import ToolSyntax
-from maxi_mlx.text.tool_calls.syntaxes import GENERIC
+from maxi_mlx.text.tool_calls.syntaxes import BY_NAME, GENERIC
 
 __all__ = [
+    "BY_NAME",
     "GENERIC",
     "ToolCallReader",
     "ToolSyntax",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from maxi_mlx.text.tool_calls.other_syntaxes import (
     FUNCTION_GEMMA,
     GEMMA4,
@@ -13,6 +15,7 @@ from maxi_mlx.text.tool_calls.other_syntaxes import (
     MISTRAL_LIST,
     PYTHONIC,
 )
+from maxi_mlx.text.tool_calls.syntax import ToolSyntax
 from maxi_mlx.text.tool_calls.tag_syntaxes import (
     DEEPSEEK_V32,
     GLM47,
@@ -27,6 +30,7 @@ from maxi_mlx.text.tool_calls.tag_syntaxes import (
 
 __all__ = [
     "ALL",
+    "BY_NAME",
     "DEEPSEEK_V32",
     "FUNCTION_GEMMA",
     "GEMMA4",
@@ -69,4 +73,5 @@ ALL = (
     JSON_TOOLS,
 )
 
+BY_NAME: Mapping[str, ToolSyntax] = {syntax.name: syntax for syntax in ALL}
 GENERIC = JSON_TOOLS

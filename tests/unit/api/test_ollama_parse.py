@@ -34,6 +34,7 @@ from maxi_mlx.api.openai.fields import Field
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.request import (
+    NO_LIMIT,
     ChatPrompt,
     GenerateRequest,
     Message,
@@ -95,7 +96,8 @@ def test_options(options: dict[str, Any], sampling: SamplingParams) -> None:
 
 
 @pytest.mark.parametrize(
-    ("num_predict", "expected"), [(5, 5), (1, 1), (0, None), (-1, None), (-2, None), (None, None)]
+    ("num_predict", "expected"),
+    [(5, 5), (1, 1), (0, NO_LIMIT), (-1, NO_LIMIT), (-2, NO_LIMIT), (None, None)],
 )
 def test_num_predict(num_predict: int | None, expected: int | None) -> None:
     assert chat(options={"num_predict": num_predict}).max_tokens == expected

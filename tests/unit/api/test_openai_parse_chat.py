@@ -10,6 +10,7 @@ import pytest
 from maxi_mlx.api.openai import ChatCall, parse_chat
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import (
+    NO_LIMIT,
     ChatPrompt,
     GenerateRequest,
     Message,
@@ -105,10 +106,10 @@ def test_every_option_arrives() -> None:
 @pytest.mark.parametrize(
     ("fields", "name", "value"),
     [
-        ({"max_tokens": -1}, "max_tokens", None),
+        ({"max_tokens": -1}, "max_tokens", NO_LIMIT),
         ({"max_tokens": None}, "max_tokens", None),
         ({"max_completion_tokens": 5, "max_tokens": 9}, "max_tokens", 5),
-        ({"max_completion_tokens": -1, "max_tokens": 9}, "max_tokens", None),
+        ({"max_completion_tokens": -1, "max_tokens": 9}, "max_tokens", NO_LIMIT),
         ({"max_completion_tokens": None, "max_tokens": 9}, "max_tokens", 9),
         ({"logprobs": True}, "top_logprobs", 0),
         ({"logprobs": True, "top_logprobs": None}, "top_logprobs", 0),

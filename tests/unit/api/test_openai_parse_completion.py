@@ -9,7 +9,7 @@ import pytest
 
 from maxi_mlx.api.openai import CompletionCall, parse_completion
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.request import GenerateRequest, Prompt, TextPrompt, TokenPrompt
+from maxi_mlx.core.request import NO_LIMIT, GenerateRequest, Prompt, TextPrompt, TokenPrompt
 
 
 def parse(**fields: Any) -> CompletionCall:
@@ -62,7 +62,7 @@ def test_shapes_of_a_prompt(prompt: object, prompts: tuple[Prompt, ...]) -> None
         ({"n": 3, "best_of": 1}, "n", 3),
         ({"best_of": None}, "n", 1),
         ({"max_tokens": 16}, "max_tokens", 16),
-        ({"max_tokens": -1}, "max_tokens", None),
+        ({"max_tokens": -1}, "max_tokens", NO_LIMIT),
         ({"max_completion_tokens": 4, "max_tokens": 16}, "max_tokens", 4),
         ({"stop": ["\n"]}, "stop", ("\n",)),
         ({"prompt": ["p"] * 2048}, "prompts", (TextPrompt("p"),) * 2048),
