@@ -25,6 +25,7 @@ EXIT_INTERRUPTED = 130  # as shells have it for Ctrl-C
 # name: (where its click command is, the line in `maxi-mlx --help`)
 COMMANDS = {
     "serve": ("maxi_mlx.cli.serve:serve", "Answer OpenAI's API with the models on this machine."),
+    "chat": ("maxi_mlx.cli.chat:chat", "Talk with a model at the terminal."),
     "run": ("maxi_mlx.cli.run:run", "Ask one question, and print the answer."),
     "list": ("maxi_mlx.cli.list:list_models", "Show the models found, and what can't be served."),
     "connect": (

@@ -54,7 +54,7 @@ def script(asked: str, num_messages: int) -> Sequence[Step]:
         case "count":
             return [f"{number} " for number in range(1, 1 + int(asked.split()[1]))]
         case "slow":
-            return ["Begun", Pause(60), " never"]
+            return ["Begun ", Pause(60), "never"]
         case "wait":
             return [Pause(2.5), "Done."]
         case "think":

@@ -15,7 +15,7 @@ import pyte
 from tests.unit.cli.commands import environment
 
 LINES, COLUMNS = 24, 80
-WITHIN_S = 40.0
+WITHIN_S = 20.0
 COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
 
@@ -105,6 +105,7 @@ def terminal(
         sys.executable,
         ["-m", "maxi_mlx", *arguments],
         env=variables,
+        cwd=str(home),
         dimensions=(LINES, COLUMNS),
         timeout=WITHIN_S,
         encoding=None,

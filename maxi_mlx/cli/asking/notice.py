@@ -6,9 +6,9 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 from maxi_mlx.cli.asking.connection import Connection
 from maxi_mlx.cli.progress import duration_text
@@ -65,12 +65,21 @@ def waiting_words(connection: Connection) -> Callable[[], str]:
 
     def words() -> str:
         try:
-            loaded = connection.get("/health").get("engine", {}).get("loaded", [])
+            engine = connection.get("/health").get("engine", {})
         except NoAnswer:  # the answer itself will tell
             return "Waiting"
-        for model in loaded:
-            if model["state"] == "loading":
-                return f"Loading {model['id']}, {size_text(model['weight_bytes'])}"
-        return "Waiting for the first word"
+        return _loading(engine) or "Waiting for the first word"
 
     return words
+
+
+def _loading(engine: Mapping[str, Any]) -> str | None:
+    models = engine.get("loaded", [])
+    for model in models:
+        if model["state"] == "loading":
+            size = model["weight_bytes"]
+            others = sum(each["weight_bytes"] for each in models if each["state"] == "ready")
+            active = (engine["memory"] or {}).get("active_bytes", 0)
+            loaded = min(max(0, active - others), size)
+            return f"Loading {model['id']}: {size_text(loaded)} of {size_text(size)}"
+    return None

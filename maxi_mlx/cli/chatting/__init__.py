@@ -1,0 +1,1 @@
+"""A conversation at the terminal: what is typed, what is answered, what is kept."""
