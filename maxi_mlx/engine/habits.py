@@ -11,7 +11,7 @@ from typing import Any
 
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.models import ModelEntry
-from maxi_mlx.core.request import ChatPrompt
+from maxi_mlx.core.request import IMAGE_MARK, ChatPrompt, Message
 from maxi_mlx.text.chat_template import (
     ChatTemplates,
     FunctionTemplate,
@@ -40,6 +40,9 @@ class Habits:
         if self.problem is not None:
             raise InvalidRequest(self.problem.message, param="model")
         messages = tuple(without_volatile_text(prompt.messages))
+        if prompt.images:
+            # A client's own mark would be taken for an image.
+            messages = tuple(each if each.images else _without_marks(each) for each in messages)
         return self.templates.render(replace(prompt, messages=messages), image_text=image_text)
 
     def syntax_for(self, prompt: ChatPrompt) -> ToolSyntax:
@@ -47,6 +50,10 @@ class Habits:
         if self.tool_syntax is None or self.templates.uses_generic_tools(prompt):
             return GENERIC
         return self.tool_syntax
+
+
+def _without_marks(message: Message) -> Message:
+    return replace(message, text=message.text and message.text.replace(IMAGE_MARK, ""))
 
 
 def read_habits(entry: ModelEntry, tokenizer: Any) -> Habits:

@@ -134,8 +134,11 @@ class Reading:
             next_start(job.num_processed, job.pictures),
         )
         ends += [end for end in stops if end is not None]
-        num_tokens = min(ends) - job.num_processed
-        read_prompt(self._model.model, job, num_tokens, eyes=self._model.eyes)
+        end, eyes = min(ends), self._model.eyes
+        if eyes is not None:
+            end = eyes.end_of_slice(end, job)
+        num_tokens = end - job.num_processed
+        read_prompt(self._model.model, job, num_tokens, eyes=eyes)
         self.num_prefill_tokens += num_tokens
         is_block_end = self._keeps_blocks(job) and job.num_processed % BLOCK_TOKENS == 0
         if job.num_processed in job.borders or (is_block_end and job.num_remaining):

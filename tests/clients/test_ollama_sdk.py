@@ -126,7 +126,7 @@ def test_errors(client: ollama.Client) -> None:
     with pytest.raises(ollama.ResponseError, match="'absent' was not found") as missing:
         client.chat("absent", messages=[{"role": "user", "content": "hi"}])
     assert missing.value.status_code == 404
-    with pytest.raises(ollama.ResponseError, match="takes text only") as refused:
+    with pytest.raises(ollama.ResponseError, match="reads text only") as refused:
         client.generate("scripted", "What is this?", images=[b"\x89PNG"])
     assert refused.value.status_code == 400
     for change in (client.delete, lambda name: client.copy(name, "other")):

@@ -32,7 +32,7 @@ async def client(scripted_model: Path, long_model: Path) -> AsyncIterator[Client
     ("path", "more", "words"),
     [
         ("/api/chat", {"model": "absent"}, "'absent' was not found"),
-        ("/api/chat", {"messages": [{"role": "user", "images": ["aGk="]}]}, "takes text only"),
+        ("/api/chat", {"messages": [{"role": "user", "images": ["aGk="]}]}, "reads text only"),
         ("/api/chat", {"messages": [{"role": "oracle"}]}, "must be system, user"),
         ("/api/chat", {"messages": [{"role": "assistant", "content": "x"}]}, "nothing to answer"),
         ("/api/chat", {"messages": "hello"}, "'messages' must be a list"),
@@ -41,7 +41,7 @@ async def client(scripted_model: Path, long_model: Path) -> AsyncIterator[Client
         ("/api/chat", {"options": {"temperature": 9}}, "'options.temperature' must be"),
         ("/api/chat", {"options": {"stop": [""]}}, "'options.stop[0]' is an empty"),
         ("/api/generate", {"prompt": "x", "template": "{{ .Prompt }}"}, "'template' is not served"),
-        ("/api/generate", {"prompt": "x", "images": ["aGk="]}, "takes text only"),
+        ("/api/generate", {"prompt": "x", "images": ["aGk="]}, "reads text only"),
         ("/api/generate", {"prompt": "x", "context": [1, 2]}, "'context' is not one"),
         ("/api/generate", {"prompt": "x", "raw": True, "system": "y"}, "'system' is for a conv"),
         ("/api/embed", {"input": "x"}, "can't do this"),

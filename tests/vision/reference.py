@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 from transformers import AutoTokenizer
@@ -34,11 +37,33 @@ def crops(folder: Path, image: Pillow.Image) -> NDArray[np.float32]:
     return values.reshape(-1, *values.shape[-3:])
 
 
+@contextmanager
+def open_masks(is_image: Any) -> Iterator[None]:
+    """mlx-vlm's Gemma 3 with transformers' masks: an image's tokens look at each other, not only
+    back. ``is_image`` None: masks as they are."""
+    from mlx_vlm.models.base import create_attention_mask
+    from mlx_vlm.models.gemma3 import language
+
+    if is_image is None:
+        yield
+        return
+    # Images have texts between them.
+    numbers = mx.cumsum((~is_image).astype(mx.int32))
+    block = (numbers[:, None] == numbers[None]) & is_image[:, None] & is_image[None]
+
+    def opened(vectors: Any, cache: Any, window_size: int | None = None) -> Any:
+        mask = create_attention_mask(vectors, cache, window_size=window_size, return_array=True)
+        return mask | block
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(language, "create_attention_mask", opened)
+        yield
+
+
 def greedy(
     folder: Path, text: str, images: Sequence[Pillow.Image], *, max_tokens: int
 ) -> list[int]:
     """``text`` is the prompt with all of the images' tokens."""
-    import mlx.core as mx
     from mlx_vlm.models.cache import make_prompt_cache
 
     config = json.loads((folder / "config.json").read_text())
@@ -52,7 +77,9 @@ def greedy(
     mask = mx.ones_like(token_ids)
     vectors = model.get_input_embeddings(token_ids, pixels, mask=mask).inputs_embeds
     cache = make_prompt_cache(model.language_model)
-    logits = model.language_model(token_ids, inputs_embeds=vectors, cache=cache).logits
+    is_image = token_ids[0] == config["image_token_id"]
+    with open_masks(is_image if config["model_type"] == "gemma3" else None):
+        logits = model.language_model(token_ids, inputs_embeds=vectors, cache=cache).logits
     written: list[int] = []
     while len(written) < max_tokens:
         written.append(int(mx.argmax(logits[0, -1])))

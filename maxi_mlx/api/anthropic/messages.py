@@ -1,4 +1,4 @@
-"""Messages of the wire to messages of the core. Text only: media are refused by name.
+"""Messages of the wire to messages of the core: text and images; other media are refused.
 
 One user turn of the wire may hold results of tools and text; it becomes a message for each result,
 and one for the text.
@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from maxi_mlx.api.anthropic.schema import Block, Content, MessageItem
+from maxi_mlx.api.anthropic.schema import Block, MessageItem
+from maxi_mlx.api.anthropic.schema import Content as Blocks
 from maxi_mlx.api.anthropic.signature import hidden_thought
+from maxi_mlx.api.openai.images import Content, image_of_base64, image_of_url, joined
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.request import Message, ToolCall
+from maxi_mlx.core.request import Image, Message, ToolCall
 
-_MEDIA = frozenset({"image", "audio", "video"})
+_MEDIA = frozenset({"audio", "video"})
 # What servers' tools leave in a history, and notes between Anthropic's clients and servers.
 _SKIPPED = frozenset(
     {"server_tool_use", "mcp_tool_use", "container_upload", "tool_reference", "browser_state"}
@@ -35,7 +37,7 @@ class Conversation:
     prefill: str | None = None
 
 
-def conversation(items: Sequence[MessageItem] | None, system: Content) -> Conversation:
+def conversation(items: Sequence[MessageItem] | None, system: Blocks) -> Conversation:
     if items is None:
         raise InvalidRequest("'messages' is missing.", param="messages")
     if not items:
@@ -80,15 +82,17 @@ def _user(content: str | list[Block], path: str) -> list[Message]:
     """Results first, as they follow the calls that they answer."""
     if isinstance(content, str):
         return [Message(role="user", text=content)]
-    results, texts = [], []
+    results: list[Message] = []
+    pieces: list[str | Image] = []
     for index, block in enumerate(content):
         place = f"{path}[{index}]"
         if block.type == "tool_result":
             results.append(_tool_result(block, place))
-        elif (text := _block_text(block, place)) is not None:
-            texts.append(text)
-    if texts or not results:
-        results.append(Message(role="user", text="\n".join(texts)))
+        elif (piece := _piece(block, place)) is not None:
+            pieces.append(piece)
+    if pieces or not results:
+        said = joined(pieces)
+        results.append(Message(role="user", text=said.text, images=said.images))
     return results
 
 
@@ -132,16 +136,47 @@ def _tool_result(block: Block, path: str) -> Message:
         raise InvalidRequest(
             f"'{path}.content' must be a string or a list of blocks.", param=f"{path}.content"
         )
-    text = _plain_text(block.content, f"{path}.content")
+    said = _said(block.content, f"{path}.content")
+    text = said.text
     if block.is_error and not text.lower().startswith("error"):
         text = f"Error: {text}" if text else "Error"
-    return Message(role="tool", text=text, tool_call_id=block.tool_use_id)
+    return Message(role="tool", text=text, images=said.images, tool_call_id=block.tool_use_id)
+
+
+# -- images ------------------------------------------------------------------------------------
+
+
+def _said(blocks: Blocks, path: str) -> Content:
+    if blocks is None or isinstance(blocks, str):
+        return Content(blocks or "")
+    pieces = [_piece(block, f"{path}[{index}]") for index, block in enumerate(blocks)]
+    return joined([piece for piece in pieces if piece is not None])
+
+
+def _piece(block: Block, path: str) -> str | Image | None:
+    return _image(block, path) if block.type == "image" else _block_text(block, path)
+
+
+def _image(block: Block, path: str) -> Image:
+    match block.source:
+        case {"type": "base64", "data": str(data)}:
+            return image_of_base64(data, f"{path}.source.data")
+        case {"type": "url", "url": str(url)}:
+            return image_of_url(url, f"{path}.source.url")
+        case {"type": str(kind)}:
+            raise InvalidRequest(
+                f"'{path}' is an image from a source of type {kind[:40]!r}; this server takes "
+                "those of type 'base64', with their 'data'.",
+                param=f"{path}.source",
+            )
+        case _:
+            raise InvalidRequest(f"'{path}.source' is missing.", param=f"{path}.source")
 
 
 # -- text --------------------------------------------------------------------------------------
 
 
-def _plain_text(content: Content, path: str) -> str:
+def _plain_text(content: Blocks, path: str) -> str:
     """A content's text; blocks stand on lines of their own."""
     if content is None or isinstance(content, str):
         return content or ""
@@ -166,9 +201,15 @@ def _block_text(block: Block, path: str) -> str | None:
             raise InvalidRequest(f"'{path}.type' is missing.", param=f"{path}.type")
         case kind if kind in _SKIPPED or kind.endswith(_RESULT):
             return None
+        case "image":
+            raise InvalidRequest(
+                f"'{path}' is an image, which only a user's message or a tool's result may hold.",
+                param=path,
+            )
         case kind if kind in _MEDIA:
             raise InvalidRequest(
-                f"'{path}' is a block of type '{kind}', but this version takes text only.",
+                f"'{path}' is a block of type '{kind}', but this version takes text and images "
+                "only.",
                 param=path,
             )
         case kind:

@@ -16,7 +16,6 @@ from maxi_mlx.api.lm_studio.answer_schema import (
 from maxi_mlx.api.openai.sse import to_json
 from maxi_mlx.core.models import ModelEntry
 
-# Clients offer images to what is called "vlm", and images aren't taken here yet.
 _TYPES_V0: Mapping[str, Literal["llm", "embeddings"]] = {
     "language": "llm",
     "vision": "llm",
@@ -61,13 +60,17 @@ def _v0(model: ListedModel) -> OlderModel:
     found: OlderModel = {
         "id": entry.id,
         "object": "model",
-        "type": _TYPES_V0.get(entry.kind, "llm"),
+        # Clients offer images to what is called "vlm".
+        "type": "vlm" if entry.sees else _TYPES_V0.get(entry.kind, "llm"),
         "publisher": model.publisher,
         "arch": entry.model_type or "unknown",
         "compatibility_type": "mlx",
         "quantization": _quantization(entry),
         "state": model.state,
-        "capabilities": ["tool_use"] if model.takes_tools else [],
+        "capabilities": [
+            *(["tool_use"] if model.takes_tools else []),
+            *(["vision"] if entry.sees else []),
+        ],
     }
     # Absent where unknown: some clients take a missing number, but not null.
     if entry.context_length is not None:
@@ -97,7 +100,10 @@ def _v1(model: ListedModel) -> NewerModel:
         "description": None,
     }
     if kind == "llm":
-        found["capabilities"] = {"vision": False, "trained_for_tool_use": model.takes_tools}
+        found["capabilities"] = {
+            "vision": entry.sees,
+            "trained_for_tool_use": model.takes_tools,
+        }
     if model.state == "loaded":
         config: InstanceConfig = {"context_length": entry.context_length or 0}
         found["loaded_instances"] = [{"id": entry.id, "config": config}]

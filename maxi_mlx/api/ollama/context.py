@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.request import Message, Role
+from maxi_mlx.core.request import IMAGE_MARK, Message, Role
 
 # Told apart from token ids, which no vocabulary has so large; the last digit is the form's version.
 _MARK = 0x4D58_0001
@@ -28,11 +28,16 @@ _TURNS = msgspec.json.Decoder(list[_Turn])
 
 
 def encode_context(messages: Sequence[Message]) -> list[int]:
-    turns = [_Turn(message.role, message.text or "") for message in messages]
+    # Without images, which would make it megabytes long.
+    turns = [_Turn(message.role, _plain(message.text or "")) for message in messages]
     data = msgspec.json.encode(turns)
     data += b" " * (-len(data) % _BYTES)  # JSON may end in blanks
     places = range(0, len(data), _BYTES)
     return [_MARK, *(int.from_bytes(data[place : place + _BYTES]) for place in places)]
+
+
+def _plain(text: str) -> str:
+    return text.replace(IMAGE_MARK, "")
 
 
 def decode_context(numbers: Sequence[int]) -> tuple[Message, ...]:

@@ -14,7 +14,7 @@ def _field(treatment: Treatment, note: str) -> Field:
     return Field(treatment, note)
 
 
-_IMAGES = _field("refused", "any but an empty list: this version takes text only")
+_IMAGES = _field("honoured", "in base64, by a model that sees; they stand before the text")
 _MODEL = _field(
     "honoured",
     "a model's name, with or without `:latest`, or one of Ollama's library (see Ollama: models); "
@@ -48,8 +48,8 @@ CHAT_FIELDS: Mapping[str, Field] = {
     "messages": _field(
         "honoured",
         "roles system, user, assistant (with thinking and tool_calls), tool (with tool_name); "
-        "images are refused. A last message of the assistant's is how the answer begins; none at "
-        "all: the model is loaded",
+        "a user's or a tool's may have images. A last message of the assistant's is how the answer "
+        "begins; none at all: the model is loaded",
     ),
     "tools": _field("honoured", "functions, which the client runs"),
 }

@@ -1,4 +1,4 @@
-"""Messages of the wire to messages of the core. Text only: images are refused by name.
+"""Messages of the wire to messages of the core. Images are base64 beside the text.
 
 Many of Ollama's clients keep no ids of calls: results belong to the calls before them by the tool's
 name, or by their order.
@@ -7,12 +7,13 @@ name, or by their order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from maxi_mlx.api.ollama.schema import MessageItem
+from maxi_mlx.api.openai.images import image_of_base64, image_of_url, joined
 from maxi_mlx.api.openai.messages import tool_call
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.request import Message, ToolCall
+from maxi_mlx.core.request import Image, Message, ToolCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,21 +68,38 @@ def conversation(items: Sequence[MessageItem]) -> Conversation:
     return Conversation(messages=messages[:-1], prefill=last.text)
 
 
-def refuse_images(images: Sequence[object] | None, path: str) -> None:
+def user_message(text: str, images: Sequence[object] | None, path: str) -> Message:
+    """Images stand before the text, as in Ollama's own prompts."""
+    found = [_image(image, f"{path}[{index}]") for index, image in enumerate(images or ())]
+    said = joined([*found, text])
+    return Message(role="user", text=said.text, images=said.images)
+
+
+def _image(image: object, path: str) -> Image:
+    if not isinstance(image, str):
+        raise InvalidRequest(f"'{path}' must be a string, an image in base64.", param=path)
+    if image.startswith("data:"):
+        return image_of_url(image, path)
+    return image_of_base64(image, path)
+
+
+def _refuse_images(images: Sequence[object] | None, path: str) -> None:
     if images:
         raise InvalidRequest(
-            f"'{path}' has {len(images)} of them, but this version takes text only.", param=path
+            f"'{path}' has images, which only a message of the user's or a tool's may hold.",
+            param=path,
         )
 
 
 def _message(item: MessageItem, path: str, calls: _Calls) -> Message:
-    refuse_images(item.images, f"{path}.images")
-    text = item.content or ""
+    text, images = item.content or "", f"{path}.images"
+    if item.role in ("system", "assistant"):
+        _refuse_images(item.images, images)
     match item.role:
         case "system":
             return Message(role="system", text=text)
         case "user":
-            return Message(role="user", text=text)
+            return user_message(text, item.images, images)
         case "assistant":
             made = [
                 tool_call(call, f"{path}.tool_calls[{index}]")
@@ -96,9 +114,9 @@ def _message(item: MessageItem, path: str, calls: _Calls) -> Message:
             )
         case "tool":
             call = calls.answered(item)
-            return Message(
+            return replace(
+                user_message(text, item.images, images),
                 role="tool",
-                text=text,
                 name=item.tool_name or (call.name if call is not None else None),
                 tool_call_id=item.tool_call_id or (call.id if call is not None else None),
             )

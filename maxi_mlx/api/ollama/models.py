@@ -45,7 +45,12 @@ class ShownModel:
     def capabilities(self) -> list[str]:
         if self.entry.kind == "embedding":
             return ["embedding"]
-        can = {"tools": self.takes_tools, "thinking": self.thinks, "insert": self.fills_in}
+        can = {
+            "tools": self.takes_tools,
+            "thinking": self.thinks,
+            "insert": self.fills_in,
+            "vision": self.entry.sees,
+        }
         return ["completion", *(name for name, does in can.items() if does)]
 
 

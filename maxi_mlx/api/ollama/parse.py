@@ -9,7 +9,7 @@ import msgspec
 
 from maxi_mlx.api.ollama.context import decode_context
 from maxi_mlx.api.ollama.keep_alive import checked_keep_alive
-from maxi_mlx.api.ollama.messages import conversation, refuse_images
+from maxi_mlx.api.ollama.messages import conversation, user_message
 from maxi_mlx.api.ollama.options import (
     constraint,
     max_tokens,
@@ -87,14 +87,13 @@ def parse_generate(body: bytes, *, request_id: str) -> WritingCall:
     """The call in a body for ``/api/generate``; raises `InvalidRequest`."""
     fields = decode(body, _GENERATE)
     request = _request(fields, request_id)
-    refuse_images(fields.images, "images")
     if fields.template:
         raise InvalidRequest(
             "'template' is not served: the model's own template is used. For a prompt in a form "
             'of your own send it whole, with "raw": true.',
             param="template",
         )
-    if not fields.prompt and not fields.suffix:
+    if not fields.prompt and not fields.suffix and not fields.images:
         return _loading(fields, request)
     prompt, history = _prompt(fields, template_kwargs(request.reasoning))
     return WritingCall(
@@ -111,7 +110,7 @@ def _prompt(
     """The prompt, and the conversation that it stands for."""
     text = fields.prompt or ""
     if fields.raw or fields.suffix:
-        for name in ("system", "context"):
+        for name in ("system", "context", "images"):
             if getattr(fields, name):
                 raise InvalidRequest(
                     f"'{name}' is for a conversation, but the prompt is read as it is, by "
@@ -123,7 +122,7 @@ def _prompt(
     if fields.system:
         system = Message(role="system", text=fields.system)
         history = (system, *(each for each in history if each.role != "system"))
-    history = (*history, Message(role="user", text=text))
+    history = (*history, user_message(text, fields.images, "images"))
     return ChatPrompt(messages=history, template_kwargs=kwargs), history
 
 

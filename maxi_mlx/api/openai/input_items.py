@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from maxi_mlx.api.openai.messages import function_call, message, text
+from maxi_mlx.api.openai.messages import function_call, message, tool_result
 from maxi_mlx.api.openai.schema import FunctionCall, InputItem, ResponsesBody
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.request import Message
@@ -34,8 +34,7 @@ def _add(found: list[Message], item: InputItem, path: str) -> None:
         case "function_call":
             _add_call(found, item, path)
         case "function_call_output":
-            output = text(item.output, f"{path}.output")
-            found.append(Message(role="tool", text=output or "", tool_call_id=item.call_id))
+            found.append(tool_result(item.output, f"{path}.output", call_id=item.call_id))
         case "reasoning":
             pass  # a summary, or text that only its maker can decrypt
         case unknown:

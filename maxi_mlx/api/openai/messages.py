@@ -1,13 +1,15 @@
-"""Chat messages of the wire to messages of the core. Text only: media are refused by name."""
+"""Chat messages of the wire to messages of the core: text and images; other media are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from maxi_mlx.api.openai.decode import json_text
-from maxi_mlx.api.openai.schema import Content, ContentPart, FunctionCall, MessageItem, ToolCallItem
+from maxi_mlx.api.openai.images import Content, image_of_url, joined
+from maxi_mlx.api.openai.schema import Content as WireContent
+from maxi_mlx.api.openai.schema import ContentPart, FunctionCall, MessageItem, ToolCallItem
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.request import Message, Role, ToolCall
+from maxi_mlx.core.request import Image, Message, Role, ToolCall
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -19,8 +21,9 @@ _ROLES: dict[str, Role] = {
 }
 
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_IMAGE_PARTS = frozenset({"image_url", "input_image"})
 _MEDIA_PARTS = frozenset(
-    {"image", "image_url", "input_image", "audio", "input_audio", "audio_url"}
+    {"image", "audio", "input_audio", "audio_url"}
     | {"video", "video_url", "input_video", "file", "input_file"}
 )
 
@@ -46,10 +49,19 @@ def message(item: MessageItem, path: str) -> Message:
         )
     if role == "assistant":
         return _assistant(item, path)
-    content = text(item.content, f"{path}.content")
-    if content is None and role != "tool":  # a tool may have had nothing to say
+    if item.content is None and role != "tool":  # a tool may have had nothing to say
         raise InvalidRequest(f"'{path}.content' is missing.", param=f"{path}.content")
-    return Message(role=role, text=content or "", name=item.name, tool_call_id=item.tool_call_id)
+    if role == "system":
+        said = Content(text(item.content, f"{path}.content") or "")
+    else:
+        said = content(item.content, f"{path}.content")
+    return Message(
+        role=role,
+        text=said.text,
+        images=said.images,
+        name=item.name,
+        tool_call_id=item.tool_call_id,
+    )
 
 
 def _assistant(item: MessageItem, path: str) -> Message:
@@ -64,13 +76,13 @@ def _assistant(item: MessageItem, path: str) -> Message:
     ]
     if item.function_call is not None:
         calls.append(function_call(item.function_call, f"{path}.function_call", call_id=""))
-    content = text(item.content, f"{path}.content")
-    if content is None:
-        content = item.refusal
+    said = text(item.content, f"{path}.content")
+    if said is None:
+        said = item.refusal
     return Message(
         role="assistant",
         # None says "only calls"; an assistant who said nothing at all said the empty text.
-        text=content if content is not None or calls else "",
+        text=said if said is not None or calls else "",
         name=item.name,
         reasoning=item.reasoning_content or item.reasoning or None,
         tool_calls=tuple(calls),
@@ -99,11 +111,39 @@ def function_call(call: FunctionCall, path: str, *, call_id: str) -> ToolCall:
     return ToolCall(call_id, call.name, arguments)
 
 
-def text(content: Content, path: str) -> str | None:
-    """A content's text; parts stand on lines of their own."""
+def tool_result(output: WireContent, path: str, *, call_id: str | None) -> Message:
+    said = content(output, path)
+    return Message(role="tool", text=said.text, images=said.images, tool_call_id=call_id)
+
+
+def text(content: WireContent, path: str) -> str | None:
+    """The text of a content without images; parts stand on lines of their own."""
     if content is None or isinstance(content, str):
         return content
     return "\n".join(_part_text(part, f"{path}[{index}]") for index, part in enumerate(content))
+
+
+def content(content: WireContent, path: str) -> Content:
+    """Of a user, or of a tool, who may show images."""
+    if content is None or isinstance(content, str):
+        return Content(content or "")
+    places = [(part, f"{path}[{index}]") for index, part in enumerate(content)]
+    return joined(
+        [
+            _part_image(part, place) if part.type in _IMAGE_PARTS else _part_text(part, place)
+            for part, place in places
+        ]
+    )
+
+
+def _part_image(part: ContentPart, path: str) -> Image:
+    if part.file_id is not None and part.image_url is None:
+        raise InvalidRequest(
+            f"'{path}.file_id' names a file, and this server keeps none. Send the image itself, as "
+            "a data: URL in image_url.",
+            param=f"{path}.file_id",
+        )
+    return image_of_url(part.image_url, f"{path}.image_url")
 
 
 def _part_text(part: ContentPart, path: str) -> str:
@@ -111,9 +151,15 @@ def _part_text(part: ContentPart, path: str) -> str:
         found, name = part.text, "text"
     elif part.type == "refusal":
         found, name = part.refusal, "refusal"
+    elif part.type in _IMAGE_PARTS:
+        raise InvalidRequest(
+            f"'{path}' is an image, which only a user's message or a tool's result may hold.",
+            param=path,
+        )
     elif part.type in _MEDIA_PARTS:
         raise InvalidRequest(
-            f"'{path}' is a part of type '{part.type}', but this version takes text only.",
+            f"'{path}' is a part of type '{part.type}', but this version takes text and images "
+            "(image_url) only.",
             param=path,
         )
     else:

@@ -26,7 +26,7 @@ def _model(entry: ModelEntry) -> ModelItem:
         "created": entry.created,
         "owned_by": organisation,
         "kind": entry.kind,
-        "abilities": list(ABILITIES.get(entry.kind, ())),
+        "abilities": [*ABILITIES.get(entry.kind, ()), *(["images"] if entry.sees else [])],
     }
     # Beyond OpenAI's keys, under the names that clients look for. Absent where unknown: some
     # clients take a missing number, but not null.

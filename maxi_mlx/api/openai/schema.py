@@ -11,12 +11,18 @@ from typing import Any
 import msgspec
 
 
+class ImageUrl(msgspec.Struct, frozen=True, kw_only=True):
+    url: str | None = None
+
+
 class ContentPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a message. Media are skipped, not decoded: they are refused by their type."""
+    """A part of a message. Media but images are skipped: they are refused by their type."""
 
     type: str | None = None
     text: str | None = None
     refusal: str | None = None
+    image_url: ImageUrl | str | None = None
+    file_id: str | None = None
 
 
 Content = str | list[ContentPart] | None

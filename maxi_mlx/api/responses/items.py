@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from maxi_mlx.api.openai.messages import function_call, message, text
+from maxi_mlx.api.openai.messages import function_call, message, tool_result
 from maxi_mlx.api.openai.sampling import shown
 from maxi_mlx.api.openai.schema import ContentPart, FunctionCall
 from maxi_mlx.api.responses.names import CUSTOM_INPUT, prompt_name
@@ -86,8 +86,7 @@ def _add(found: list[Message], placed: PlacedItem, *, thought: str | None) -> bo
                 )
             return True
         case "function_call_output" | "custom_tool_call_output":
-            output = text(item.output, f"{path}.output")
-            found.append(Message(role="tool", text=output or "", tool_call_id=item.call_id))
+            found.append(tool_result(item.output, f"{path}.output", call_id=item.call_id))
             return False
         case unknown:
             raise InvalidRequest(

@@ -45,7 +45,7 @@ def zed(server: Server) -> tuple[Part, ...]:
         "max_tokens": server.context_length or UNKNOWN_CONTEXT,
         "capabilities": {
             "tools": server.takes_tools,
-            "images": False,
+            "images": server.sees,
             "parallel_tool_calls": server.takes_tools,
             "prompt_cache_key": False,
         },

@@ -21,6 +21,7 @@ class Server:
     model: str
     context_length: int | None
     takes_tools: bool  # the model was taught to call tools
+    sees: bool = False  # and reads images
 
     @property
     def base_url(self) -> str:

@@ -69,6 +69,7 @@ def _asked(url: str, key: str | None, name: str | None) -> Server:
         model=found["id"],
         context_length=found.get("max_context_length"),
         takes_tools="tool_use" in found["capabilities"],
+        sees="vision" in found["capabilities"],
     )
 
 
@@ -151,6 +152,7 @@ def _read_off(settings: Settings, url: str, key: str | None, name: str | None) -
         model=entry.id,
         context_length=entry.context_length,
         takes_tools=takes_tools(entry),
+        sees=entry.sees,
     )
 
 

@@ -50,6 +50,13 @@ class Eyes:
             job.looked_at, job.vectors = picture, []
         job.vectors.append(self._vectors(picture.crops[len(job.vectors)]))
 
+    def end_of_slice(self, end: int, job: PromptJob) -> int:
+        """Not within an image whose tokens look at each other."""
+        picture = job.looked_at
+        if picture is None or not self._model.reads_images_whole:
+            return end
+        return picture.end if picture.start < end < picture.end else end
+
     def _vectors(self, crop: NDArray[np.uint8]) -> mx.array:
         """(tokens, width)"""
         pixels = mx.array(crop[None]).astype(mx.float32) * self._factor

@@ -17,6 +17,8 @@ import mlx.nn as nn
 from mlx_lm.models import gemma3
 from mlx_lm.utils import _get_classes
 
+from maxi_mlx.engine.vision.pictures import FIRST_ID
+
 Weights = dict[str, mx.array]
 
 
@@ -49,6 +51,8 @@ class SettingsMaker:
 
 class Idefics3(nn.Module):  # type: ignore[misc, name-defined]
     """Idefics 3 and SmolVLM. The language model is a Llama of mlx-lm's."""
+
+    reads_images_whole = False
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -102,7 +106,11 @@ class Idefics3(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class Gemma3(gemma3.Model):  # type: ignore[misc]
-    """Gemma 3. The language model scales what it embeds, and so would it an image's vectors."""
+    """Gemma 3. The language model scales what it embeds, and so would it an image's vectors. An
+    image's tokens look at each other, those behind too, as in transformers (mlx-vlm lets them look
+    back alone)."""
+
+    reads_images_whole = True
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(gemma3.ModelArgs.from_dict(settings.config))
@@ -111,6 +119,14 @@ class Gemma3(gemma3.Model):  # type: ignore[misc]
             vlm.text_config.mm_tokens_per_image = settings.config.get("mm_tokens_per_image", 256)
             self.vision_tower = settings.eyes.VisionModel(vlm.vision_config)
             self.multi_modal_projector = settings.eyes.gemma3.Gemma3MultiModalProjector(vlm)
+
+    def __call__(
+        self, inputs: mx.array, cache: Any = None, input_embeddings: mx.array | None = None
+    ) -> mx.array:
+        if input_embeddings is not None:
+            cache = [_OpenCache(entry, inputs[0] >= FIRST_ID) for entry in cache]
+        logits: mx.array = super().__call__(inputs, cache, input_embeddings)
+        return logits
 
     def embed(self, token_ids: mx.array) -> mx.array:
         vectors: mx.array = self.language_model.model.embed_tokens(token_ids)
@@ -126,6 +142,33 @@ class Gemma3(gemma3.Model):  # type: ignore[misc]
         seeing = {name: value for name, value in weights.items() if name.startswith(prefixes)}
         language: Weights = super().sanitize(weights)
         return language | (self.vision_tower.sanitize(seeing) if "vision_tower" in self else {})
+
+
+class _OpenCache:
+    """A layer's cache while an image is read: ``is_image`` are the tokens that see each other."""
+
+    def __init__(self, cache: Any, is_image: mx.array) -> None:
+        self._cache = cache
+        self._is_image = is_image
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def make_mask(
+        self,
+        num_tokens: int,
+        *,
+        return_array: bool = False,  # noqa: ARG002  # it always does
+        window_size: int | None = None,
+    ) -> mx.array | None:
+        mask = self._cache.make_mask(num_tokens, return_array=True, window_size=window_size)
+        if mask is None:
+            return None
+        # The tokens that are being read are the last of the keys.
+        num_before = mask.shape[-1] - num_tokens
+        seen = self._is_image[:, None] & self._is_image[None]
+        opened: mx.array = mask | mx.pad(seen, [(0, 0), (num_before, 0)])
+        return opened
 
 
 FAMILIES: Mapping[str, type] = {"idefics3": Idefics3, "smolvlm": Idefics3, "gemma3": Gemma3}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # No vocabulary has as many; ids are kept as 32 bits.
-_FIRST_ID = 1 << 31
+FIRST_ID = 1 << 31
 _ID_BYTES = 4
 
 
@@ -32,14 +32,14 @@ class Picture:
 
 
 def is_picture_id(token_id: int) -> bool:
-    return token_id >= _FIRST_ID
+    return token_id >= FIRST_ID
 
 
 def picture_ids(digest: bytes, count: int) -> list[int]:
     """The ids of an image's tokens: the same for the same image, wherever it stands."""
     data = hashlib.shake_128(digest).digest(count * _ID_BYTES)
     starts = range(0, len(data), _ID_BYTES)
-    return [_FIRST_ID | int.from_bytes(data[place : place + _ID_BYTES]) for place in starts]
+    return [FIRST_ID | int.from_bytes(data[place : place + _ID_BYTES]) for place in starts]
 
 
 def place_outside(place: int, pictures: Iterable[Picture]) -> int:

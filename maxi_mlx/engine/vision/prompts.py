@@ -13,9 +13,16 @@ from maxi_mlx.engine.vision.decoding import decode_image
 from maxi_mlx.engine.vision.pictures import Picture, picture_ids
 from maxi_mlx.engine.vision.sight import PreparedImage, Sight
 
+MAX_IMAGES = 100
+
 
 def prepare_images(sight: Sight, images: Sequence[Image]) -> list[PreparedImage]:
     """Raises InvalidRequest where one can't be read."""
+    if len(images) > MAX_IMAGES:
+        raise InvalidRequest(
+            f"The request has {len(images)} images; at most {MAX_IMAGES} are read.",
+            param=images[MAX_IMAGES].path,
+        )
     return [sight.prepare(decode_image(image)) for image in images]
 
 

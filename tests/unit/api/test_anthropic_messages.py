@@ -176,17 +176,25 @@ def test_an_assistants_turn(content: Any, wanted: Message) -> None:
     assert messages(user(text("hi")), turn, user(text("hi"))) == (HI, wanted, HI)
 
 
-IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+IMAGE = {"type": "image", "source": {"type": "file", "file_id": "f"}}
+VIDEO = {"type": "video", "source": {}}
 PDF = {"type": "document", "source": {"type": "base64", "data": "AA=="}}
 MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
     "no role": ({"content": "hi"}, "messages[0].role", "missing"),
     "unknown role": ({"role": "tool", "content": "hi"}, "messages[0].role", "'tool'"),
     "no content": ({"role": "user"}, "messages[0].content", "missing"),
-    "an image": (user(IMAGE), "messages[0].content[0]", "text only"),
+    "a video": (user(VIDEO), "messages[0].content[0]", "text and images only"),
+    "an image from a file": (user(IMAGE), "messages[0].content[0].source", "'file'"),
+    "an image from nowhere": (user({"type": "image"}), "messages[0].content[0].source", "missing"),
     "an image in a result": (
         user({"type": "tool_result", "tool_use_id": "c", "content": [text("a"), IMAGE]}),
-        "messages[0].content[0].content[1]",
-        "text only",
+        "messages[0].content[0].content[1].source",
+        "'file'",
+    ),
+    "an image of the assistant's": (
+        {"role": "assistant", "content": [IMAGE]},
+        "messages[0].content[0]",
+        "only a user's message",
     ),
     "a PDF": (user(PDF), "messages[0].content[0].source", "'base64'"),
     "a document of nothing": (user({"type": "document"}), "messages[0].content[0].source", "None"),

@@ -215,12 +215,13 @@ def test_a_mistake_is_named(messages: object, param: str, words: str) -> None:
     assert words in error.message
 
 
-@pytest.mark.parametrize("kind", ["image_url", "input_image", "input_audio", "file", "video_url"])
+@pytest.mark.parametrize("kind", ["image", "input_audio", "file", "video_url"])
 @pytest.mark.clients(42)
 def test_media_are_refused_by_name(kind: str) -> None:
     parts = [{"type": "text", "text": "what is this?"}, {"type": kind, kind: {"url": "data:,"}}]
     error = refusal_of([{"role": "user", "content": parts}])
     assert error.param == "messages[0].content[1]"
     assert error.message == (
-        f"'messages[0].content[1]' is a part of type '{kind}', but this version takes text only."
+        f"'messages[0].content[1]' is a part of type '{kind}', but this version takes text and "
+        "images (image_url) only."
     )

@@ -110,7 +110,7 @@ def test_beside_messages_they_are_unknown_fields() -> None:
         ({"input": [{"type": "function_call"}]}, "input[0].name"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-            "input[0].content[0]",
+            "input[0].content[0].image_url",
         ),
         ({"input": "hi", "tools": [{"type": "function"}]}, "tools[0].function"),
         ({"input": "hi", "text": {"format": {"type": "yaml"}}}, "text.format.type"),

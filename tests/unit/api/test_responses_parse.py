@@ -318,11 +318,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown item": ({"input": [{"type": "mcp_call", "id": "x"}]}, "input[0].type"),
     "an image": (
         {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
-        "input[0].content[0]",
+        "input[0].content[0].image_url",
     ),
     "an image of a tool": (
         {"input": [USER, CALL, {**RESULT, "output": [{"type": "input_image"}]}]},
-        "input[2].output[0]",
+        "input[2].output[0].image_url",
     ),
     "a call without a name": ({"input": [{**CALL, "name": None}]}, "input[0].name"),
     "conversation": ({"conversation": "conv_1"}, "conversation"),
