@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maxi_mlx.catalog.catalog import Catalog
@@ -260,6 +261,10 @@ class Engine:
         entry = await self._names.resolve(name, tuple(ABILITIES))
         await self._pool.unload(entry)
         return entry.id
+
+    async def release(self, folder: Path) -> None:
+        """Unloads a model whose files are to go. Raises InvalidRequest for one that is in use."""
+        await self._pool.release(folder)
 
     # -- speech ------------------------------------------------------------------------------
 

@@ -33,10 +33,13 @@ def pull_repository(
     repository: Repository,
     progress: Progress,
     *,
+    label: str = "Downloading",
     endpoint: str | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Pulled:
-    """Raises a MaxiError, in words for the user, for whatever keeps it from being fetched, and
+    """``label`` is what the progress is called, before the commit.
+
+    Raises a MaxiError, in words for the user, for whatever keeps it from being fetched, and
     Abandoned once ``is_wanted`` says no; what came until then is kept."""
     downloads = home_models_dir().parent / "downloads"
     cached = CachedRepository(hub_cache(), repository)
@@ -46,7 +49,8 @@ def pull_repository(
             hub = HubLibrary(endpoint)
             listing = hub.listing(repository)
             files = _chosen(repository, listing)
-            return _Pull(hub, repository, listing.commit, cached, progress, is_wanted).run(files)
+            pull = _Pull(hub, repository, listing.commit, cached, label, progress, is_wanted)
+            return pull.run(files)
     except OSError as error:
         raise DownloadFailed(
             f"{repository} could not be written to {cached.path}: {plain_words(error)}. What is "
@@ -74,6 +78,7 @@ class _Pull:
     repository: Repository
     commit: str
     cached: CachedRepository
+    label: str
     progress: Progress
     is_wanted: Callable[[], bool]
 
@@ -100,13 +105,15 @@ class _Pull:
             f"{self.repository} comes from {self.hub.endpoint} "
             f"({len(files)} files, {total / 1e6:.1f} MB{begun})."
         )
-        self.progress.start(f"Downloading {self.commit[:12]}", total, unit="bytes", already=already)
+        self.progress.start(
+            f"{self.label} {self.commit[:12]}", total, unit="bytes", already=already
+        )
         for file in files:
             if not self.cached.has(file, self.commit):
                 self._transfer(file).run()
                 self.cached.keep(file)
         self.progress.done()
-        self.progress.say("Every file has the checksum that the hub tells.")
+        self.progress.say("Verified: every file has the checksum that the hub tells.")
 
     def _transfer(self, file: HubFile) -> Transfer:
         return Transfer(
