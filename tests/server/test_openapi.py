@@ -114,13 +114,14 @@ def make_likely(case: Case, data: st.DataObject, attacked: Attacked) -> None:
     content = case.operation.definition.raw.get("requestBody", {}).get("content", {})
     if "multipart/form-data" in content:
         case.body = {**some_of(case.body, data), "file": wav(voice(0.4))}
-    elif example := content.get("application/json", {}).get("example"):
-        case.body = {**example, **some_of(case.body, data)}
     elif case.operation.path == "/api/delete":
         case.body = {"model": attacked.second_name()}
+    elif case.operation.path == "/api/copy":
+        case.body = {"source": LANGUAGE, "destination": SECOND_NAME}
+    elif example := content.get("application/json", {}).get("example"):
+        case.body = {**example, **some_of(case.body, data)}
     elif content:
         case.body = {"model": LANGUAGE, "instance_id": LANGUAGE}
-        case.body |= {"source": LANGUAGE, "destination": SECOND_NAME}
 
 
 def some_of(body: object, data: st.DataObject) -> dict[str, Any]:

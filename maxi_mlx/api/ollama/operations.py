@@ -109,6 +109,7 @@ DELETE = Operation(
     tag="Ollama",
     summary="Removes a model from the disk, or a second name.",
     bodies=(NamedBody,),
+    example={"model": "second"},
     answers=(_DONE,),
     errors=_ERRORS,
 )
@@ -117,6 +118,7 @@ COPY = Operation(
     tag="Ollama",
     summary="Gives a model a second name.",
     bodies=(CopyBody,),
+    example={"source": "Qwen3-4B-4bit", "destination": "second"},
     answers=(_DONE,),
     errors=_ERRORS,
 )
