@@ -91,7 +91,7 @@ def _run(download: Download, tell: Callable[[Step], None]) -> None:
         pulled = pull_repository(
             repository,
             LineProgress(tell),
-            label="pulling",
+            label="pulling {commit}",
             is_wanted=lambda: download.is_wanted,
         )
     except Abandoned:

@@ -33,11 +33,11 @@ def pull_repository(
     repository: Repository,
     progress: Progress,
     *,
-    label: str = "Downloading",
+    label: str = "Downloading {name}",
     endpoint: str | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Pulled:
-    """``label`` is what the progress is called, before the commit.
+    """``label`` is what the progress is called, with ``{name}`` and ``{commit}``.
 
     Raises a MaxiError, in words for the user, for whatever keeps it from being fetched, and
     Abandoned once ``is_wanted`` says no; what came until then is kept."""
@@ -106,7 +106,10 @@ class _Pull:
             f"({len(files)} files, {total / 1e6:.1f} MB{begun})."
         )
         self.progress.start(
-            f"{self.label} {self.commit[:12]}", total, unit="bytes", already=already
+            self.label.format(name=self.repository.short_name, commit=self.commit[:12]),
+            total,
+            unit="bytes",
+            already=already,
         )
         for file in files:
             if not self.cached.has(file, self.commit):
