@@ -78,6 +78,7 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_pull_chat_copy_delete(client: Client, cache: Path, files: dict[str, bytes]) -> None:
     first, *lines, last = await pull(client, f"hf.co/{NAME}:latest")
     assert (first, last) == ({"status": "pulling manifest"}, {"status": "success"})
