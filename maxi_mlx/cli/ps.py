@@ -10,7 +10,7 @@ import click
 
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.cli.options import settings_of, settings_options
-from maxi_mlx.cli.running_server import running_server, server_options
+from maxi_mlx.cli.running_server import loaded_models, running_server, server_options
 from maxi_mlx.cli.terminal import Paint, columns, size_text
 
 HEADS = ("MODEL", "LOADED", "WEIGHTS", "CACHE", "ANSWERS", "STAYS")
@@ -30,7 +30,7 @@ def list_loaded(*, url: str | None, api_key: str | None, as_json: bool, **flags:
     Example: maxi-mlx ps --json
     """
     server = running_server(settings_of(flags), url=url, api_key=api_key)
-    models = [described(model) for model in server.loaded()]
+    models = [described(model) for model in loaded_models(server)]
     if as_json:
         click.echo(json.dumps(models, indent=2))
         return

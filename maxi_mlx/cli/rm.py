@@ -10,17 +10,17 @@ from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import printable, without_latest
 from maxi_mlx.catalog.removal import Removal, planned_removal, remove
 from maxi_mlx.catalog.roots import default_roots
+from maxi_mlx.cli.completing import complete_any_model
 from maxi_mlx.cli.options import check_folders, settings_of, settings_options
-from maxi_mlx.cli.running_server import find_running_server
+from maxi_mlx.cli.running_server import find_running_server, loaded_models
 from maxi_mlx.cli.terminal import ask, size_text
 from maxi_mlx.core.settings import Settings
 
-UNLOAD_TIMEOUT_S = 60.0
 LONGEST = 4096
 
 
 @click.command("rm")
-@click.argument("model")
+@click.argument("model", shell_complete=complete_any_model)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @settings_options("model_dir", "port", "api_key")
 def remove_model(*, model: str, yes: bool, **flags: Any) -> None:
@@ -34,7 +34,7 @@ def remove_model(*, model: str, yes: bool, **flags: Any) -> None:
     """
     settings = settings_of(flags)
     check_folders(settings)
-    catalog = Catalog(default_roots(settings.model_dirs))
+    catalog = Catalog(default_roots(settings.model_dirs), settings.models)
     if catalog.copies.remove(without_latest(model)):
         click.echo(f"{printable(model)} was a second name, and is gone; its model stays")
         return
@@ -59,7 +59,7 @@ def _removed_by_server(removal: Removal, settings: Settings) -> bool:
     if server is None:
         return False
     path = str(removal.entry.path)
-    ids = [model["id"] for model in server.loaded() if model["path"] == path]
+    ids = [model["id"] for model in loaded_models(server) if model["path"] == path]
     for id in ids:
-        server.ask("/api/delete", {"model": id}, method="DELETE", timeout_s=UNLOAD_TIMEOUT_S)
+        server.send("DELETE", "/api/delete", {"model": id})
     return bool(ids)

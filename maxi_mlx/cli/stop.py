@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from maxi_mlx.catalog.names import printable
+from maxi_mlx.cli.asking.connection import Connection
+from maxi_mlx.cli.completing import complete_any_model
 from maxi_mlx.cli.options import settings_of, settings_options
-from maxi_mlx.cli.running_server import RunningServer, running_server, server_options
-
-UNLOAD_TIMEOUT_S = 60.0  # the device may be in the middle of a slice
+from maxi_mlx.cli.running_server import loaded_models, running_server, server_options
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=complete_any_model)
 @server_options
 @settings_options("port")
 def stop(*, model: str, url: str | None, api_key: str | None, **flags: Any) -> None:
@@ -30,14 +30,12 @@ def stop(*, model: str, url: str | None, api_key: str | None, **flags: Any) -> N
     click.echo(stopped(server, model))
 
 
-def stopped(server: RunningServer, name: str) -> str:
+def stopped(server: Connection, name: str) -> str:
     """Unloads the model, and says what became of it."""
-    before = {model["id"] for model in server.loaded()}
-    unload = {"instance_id": name}
-    answer = server.ask("/api/v1/models/unload", unload, timeout_s=UNLOAD_TIMEOUT_S)
-    id = answer["instance_id"]
+    before = {model["id"] for model in loaded_models(server)}
+    id = server.send("POST", "/api/v1/models/unload", {"instance_id": name})["instance_id"]
     if id not in before:
         return f"{printable(id)} is not loaded"
-    if id in {model["id"] for model in server.loaded()}:
+    if id in {model["id"] for model in loaded_models(server)}:
         return f"{printable(id)} goes as soon as its answers are written"
     return f"{printable(id)} is unloaded"

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from maxi_mlx.catalog.roots import Root, default_roots, home_models_dir
 from maxi_mlx.cli.main import commands
 from maxi_mlx.cli.ps import span
-from maxi_mlx.core.errors import SetupError
+from maxi_mlx.core.errors import NoAnswer, SetupError
 from maxi_mlx.core.settings import Settings
 from tests.server.asking import TEXT, long_text
 from tests.server.running import Client, Start
@@ -80,7 +80,7 @@ async def test_a_model_in_use_is_stopped_afterwards_and_not_removed(
     ask = long_text(stream=True)
     async with client.session.post(f"http://127.0.0.1:{client.port}{TEXT}", json=ask) as answer:
         await answer.content.readline()
-        with pytest.raises(SetupError, match="long is in use: wait for its"):
+        with pytest.raises(NoAnswer, match="long is in use: wait for its"):
             await run("rm", "long", "--yes")
         assert (await run("stop", "long")).startswith("long goes as soon as its answers are")
     assert (models / "org" / "long").is_dir()
@@ -101,7 +101,7 @@ async def test_rm_unloads_first(client: Client, run: Run, models: Path) -> None:
 async def test_without_the_key_or_a_server(start: Start, run: Run) -> None:
     guarded = await start(Settings(api_keys=("secret",)))
     url = f"http://127.0.0.1:{guarded.port}"
-    with pytest.raises(SetupError, match="wants its API key; give it by --api-key"):
+    with pytest.raises(NoAnswer, match="wants its API key; set MAXI_MLX_API_KEY"):
         await run("ps", "--url", url)
     assert (await run("ps", "--url", f"{url}/v1", "--api-key", "secret")).startswith("No model")
     with pytest.raises(SetupError, match=r"no server answers at http://127\.0\.0\.1:9; start one"):

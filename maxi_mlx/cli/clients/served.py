@@ -13,8 +13,9 @@ from urllib.parse import quote
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.catalog.roots import default_roots
+from maxi_mlx.cli.asking.connection import Connection
 from maxi_mlx.cli.clients.guide import Server
-from maxi_mlx.cli.running_server import RunningServer, find_running_server, own_url
+from maxi_mlx.cli.running_server import find_running_server, own_url
 from maxi_mlx.core.errors import SetupError
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import Settings
@@ -34,7 +35,7 @@ def find_server(
     return _read_off(settings, own_url(settings), key, model)
 
 
-def _asked(server: RunningServer, name: str | None) -> Server:
+def _asked(server: Connection, name: str | None) -> Server:
     if name is not None:
         found = _model(server, name)
         if found["type"] not in WRITER_TYPES:
@@ -51,10 +52,10 @@ def _asked(server: RunningServer, name: str | None) -> Server:
     )
 
 
-def _usual(server: RunningServer) -> Any:
+def _usual(server: Connection) -> Any:
     """What a request that names no model gets; of several that are loaded, the first."""
-    settings = server.ask("/health").get("settings", {})
-    models = [m for m in server.ask("/api/v0/models")["data"] if m["type"] in WRITER_TYPES]
+    settings = server.get("/health").get("settings", {})
+    models = [m for m in server.get("/api/v0/models")["data"] if m["type"] in WRITER_TYPES]
     named = [settings.get(field, {}).get("value") for field in ("model", "fallback_model")]
     loaded = [model["id"] for model in models if model["state"] == "loaded"]
     for name in (named[0], *loaded[:1], named[1]):
@@ -66,8 +67,8 @@ def _usual(server: RunningServer) -> Any:
     return next(model for model in models if model["id"] == only)
 
 
-def _model(server: RunningServer, name: str) -> Any:
-    return server.ask(f"/api/v0/models/{quote(name, safe='/')}")
+def _model(server: Connection, name: str) -> Any:
+    return server.get(f"/api/v0/models/{quote(name, safe='/')}")
 
 
 def _no_writer(name: str) -> SetupError:
