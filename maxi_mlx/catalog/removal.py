@@ -15,6 +15,8 @@ from pathlib import Path
 from maxi_mlx.catalog import hub
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import fold, printable, without_latest
+from maxi_mlx.catalog.pull.hub.pulling import lock_file
+from maxi_mlx.catalog.pull.lock import is_held
 from maxi_mlx.catalog.pull.reasons import plain_words
 from maxi_mlx.catalog.roots import Root
 from maxi_mlx.core.errors import InvalidRequest, SetupError
@@ -44,7 +46,9 @@ def planned_removal(name: str, catalog: Catalog) -> Removal:
     ]
     if inside:
         raise _refusal(entry, f"the folder {path} holds {inside[0].id} as well")
-    is_cached = path != entry.path or path.name.startswith(hub.PREFIX)
+    is_cached = path.name.startswith(hub.PREFIX)
+    if is_cached and is_held(lock_file(path.name)):
+        raise _refusal(entry, "it is being fetched right now")
     return Removal(
         entry=entry,
         path=path,

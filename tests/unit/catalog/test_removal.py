@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from maxi_mlx.catalog.catalog import Catalog, Root
+from maxi_mlx.catalog.pull.hub.pulling import lock_file
+from maxi_mlx.catalog.pull.lock import locked
 from maxi_mlx.catalog.removal import planned_removal, remove
 from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
 from tests.unit.catalog.folders import write_model
 from tests.unit.catalog.test_hub import HubRepository
+from tests.unit.pull.conftest import Remembered
 
 Remove = Callable[[str], None]
 
@@ -77,6 +80,20 @@ def test_a_download_that_has_only_begun(cache: Path, catalog: Catalog, removed: 
     repository = HubRepository(cache, "models--org--Tiny")
     (repository.path / "blobs" / "abc.incomplete").write_bytes(b"x" * 1000)
     assert planned_removal("Tiny", catalog).num_bytes == 1000
+    removed("Tiny")
+    assert not repository.path.exists()
+
+
+def test_what_is_being_fetched_stays(cache: Path, removed: Remove) -> None:
+    repository = HubRepository(cache, "models--org--Tiny")
+    repository.add("a" * 40)
+    lock = lock_file("models--org--Tiny")
+    lock.parent.mkdir(parents=True)
+    with (
+        locked(lock, Remembered()),
+        pytest.raises(InvalidRequest, match="it is being fetched right now"),
+    ):
+        removed("Tiny")
     removed("Tiny")
     assert not repository.path.exists()
 

@@ -41,11 +41,11 @@ def pull_repository(
 
     Raises a MaxiError, in words for the user, for whatever keeps it from being fetched, and
     Abandoned once ``is_wanted`` says no; what came until then is kept."""
-    downloads = home_models_dir().parent / "downloads"
+    lock = lock_file(repository.folder_name)
     cached = CachedRepository(hub_cache(), repository)
     try:
-        downloads.mkdir(parents=True, exist_ok=True)
-        with locked(downloads / f"{repository.folder_name}.lock", progress):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with locked(lock, progress):
             hub = HubLibrary(endpoint)
             listing = hub.listing(repository)
             files = _chosen(repository, listing)
@@ -56,6 +56,11 @@ def pull_repository(
             f"{repository} could not be written to {cached.path}: {plain_words(error)}. What is "
             "there is kept; see to the disk and run the command again."
         ) from error
+
+
+def lock_file(folder_name: str) -> Path:
+    """Held while the repository of this folder in the hub cache is being fetched."""
+    return home_models_dir().parent / "downloads" / f"{folder_name}.lock"
 
 
 def _chosen(repository: Repository, listing: Listing) -> tuple[HubFile, ...]:
