@@ -10,7 +10,7 @@ import click
 
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.cli.options import settings_of, settings_options
-from maxi_mlx.cli.running_server import loaded_models, running_server, server_options
+from maxi_mlx.cli.running_server import OPTION_WORDS, loaded_models, running_server, server_options
 from maxi_mlx.cli.terminal import Paint, columns, size_text
 
 HEADS = ("MODEL", "LOADED", "WEIGHTS", "CACHE", "ANSWERS", "STAYS")
@@ -18,7 +18,7 @@ HEADS = ("MODEL", "LOADED", "WEIGHTS", "CACHE", "ANSWERS", "STAYS")
 
 @click.command("ps")
 @server_options
-@settings_options("port")
+@settings_options("port", words=OPTION_WORDS)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, for programs.")
 def list_loaded(*, url: str | None, api_key: str | None, as_json: bool, **flags: Any) -> None:
     """Show the models that the running server has in memory.

@@ -12,7 +12,7 @@ from maxi_mlx.catalog.removal import Removal, planned_removal, remove
 from maxi_mlx.catalog.roots import default_roots
 from maxi_mlx.cli.completing import complete_any_model
 from maxi_mlx.cli.options import check_folders, settings_of, settings_options
-from maxi_mlx.cli.running_server import find_running_server, loaded_models
+from maxi_mlx.cli.running_server import OPTION_WORDS, find_running_server, loaded_models
 from maxi_mlx.cli.terminal import ask, size_text
 from maxi_mlx.core.settings import Settings
 
@@ -22,7 +22,7 @@ LONGEST = 4096
 @click.command("rm")
 @click.argument("model", shell_complete=complete_any_model)
 @click.option("--yes", is_flag=True, help="Don't ask.")
-@settings_options("model_dir", "port", "api_key")
+@settings_options("model_dir", "port", "api_key", words=OPTION_WORDS)
 def remove_model(*, model: str, yes: bool, **flags: Any) -> None:
     """Remove MODEL from the disk: its folder, or all that the Hugging Face hub cache has of it.
 

@@ -19,6 +19,14 @@ NO_SERVER = (
 )
 
 
+# What the settings' options say where a command asks the server.
+OPTION_WORDS = {
+    "port": "The server's port (11434).",
+    "api_key": "The server's key, where it needs one.",
+    "config": "Settings in TOML, as for serve.",
+}
+
+
 def server_options(command: Command) -> Command:
     """Adds --url and --api-key, which `running_server` takes."""
     key = click.option(

@@ -10,13 +10,13 @@ from maxi_mlx.catalog.names import printable
 from maxi_mlx.cli.asking.connection import Connection
 from maxi_mlx.cli.completing import complete_any_model
 from maxi_mlx.cli.options import settings_of, settings_options
-from maxi_mlx.cli.running_server import loaded_models, running_server, server_options
+from maxi_mlx.cli.running_server import OPTION_WORDS, loaded_models, running_server, server_options
 
 
 @click.command()
 @click.argument("model", shell_complete=complete_any_model)
 @server_options
-@settings_options("port")
+@settings_options("port", words=OPTION_WORDS)
 def stop(*, model: str, url: str | None, api_key: str | None, **flags: Any) -> None:
     """Have the running server unload MODEL, and give its memory back.
 
