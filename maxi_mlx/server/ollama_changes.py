@@ -29,7 +29,7 @@ async def delete(request: web.Request) -> web.Response:
     if await asyncio.to_thread(catalog.copies.remove, without_latest(name.strip())):
         return web.Response(text="")
     removal = await asyncio.to_thread(planned_removal, name, catalog)
-    await request.app[ENGINE].release(removal.entry.path)
+    await request.app[ENGINE].release(removal.entry)
     await asyncio.to_thread(remove, removal, catalog)
     logger.info("removed %s from %s", removal.entry.id, printable(str(removal.path)))
     return web.Response(text="")
