@@ -44,10 +44,12 @@ class FakeHub:
     num_cuts: int = 0
     stall_at: int | None = None
     knows_ranges: bool = True
+    storage: str | None = None  # where large files are sent for, at another address
     fails_with: int | None = None
     go_on: threading.Event = field(default_factory=threading.Event)
     stalled: threading.Event = field(default_factory=threading.Event)
     asked: list[str] = field(default_factory=list)  # METHOD path, and a Range behind it
+    shown_tokens: list[str] = field(default_factory=list)  # the paths that came with one
 
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"hub": self})
@@ -81,6 +83,8 @@ class _Handler(BaseHTTPRequestHandler):
         hub, place = self.hub, urlsplit(self.path)
         path = unquote(place.path)
         hub.asked.append(f"GET {path} {self.headers.get('Range', '')}".strip())
+        if "Authorization" in self.headers:
+            hub.shown_tokens.append(path)
         if hub.fails_with is not None:
             self._send(hub.fails_with, b"<html>no JSON here</html>")
         elif path == "/api/models":
@@ -108,6 +112,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _resolve(self, name: str, file: str) -> None:
         if name in self.hub.gated and not self._has_token:
             self._refuse(403 if "Authorization" in self.headers else 401, "GatedRepo")
+            return
+        if self.hub.storage is not None and file.endswith(LARGE):
+            self._send(302, b"", {"Location": self.hub.storage + self.path})
             return
         content = self.hub.repositories[name][file]
         if file in self.hub.damaged:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from maxi_mlx.catalog.adapter_folders import AdapterFolder, AdapterReader
 from maxi_mlx.catalog.classification import Classification, classify, files_read
+from maxi_mlx.catalog.copies import Copies
 from maxi_mlx.catalog.folders import FolderReader, Stamp, is_settled, stamp_of
-from maxi_mlx.catalog.names import NameIndex, Naming, assign_ids, printable
+from maxi_mlx.catalog.names import NameIndex, Naming, assign_ids, printable, without_latest
 from maxi_mlx.catalog.owner_settings import Misfit, fit, with_settings
 from maxi_mlx.catalog.places import Place, Sighting, look_again, sightings
 from maxi_mlx.catalog.roots import Root, default_roots, home_models_dir
@@ -76,6 +77,11 @@ class Catalog:
         self._adapter_reader = AdapterReader()
         self._records: dict[str, _Record] = {}  # settled ones, by path
         self._inventory: _Inventory | None = None
+        self.copies = Copies()
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        return self._roots
 
     def entries(self) -> tuple[ModelEntry, ...]:
         """What there is now. Only what changed since the last call is read again."""
@@ -94,6 +100,7 @@ class Catalog:
 
     def find(self, name: str) -> ModelEntry:
         """The model that a client means by ``name``, servable or not. Raises ModelNotFound."""
+        name = self.copies.target(without_latest(name.strip())) or name
         with self._lock:
             entry = self._find_unchanged(name)
             if entry is not None:
@@ -105,6 +112,30 @@ class Catalog:
         if place is None:
             raise _not_found(name, inventory)
         return inventory.entries[place]
+
+    def names(self, entry: ModelEntry) -> tuple[str, ...]:
+        """The short names of a model, its id first."""
+        with self._lock:
+            inventory = self._scan()
+        own: tuple[str, ...] = ()
+        if entry in inventory.entries:
+            own = inventory.index.names(inventory.entries.index(entry))
+        seconds = (name for name, target in self.copies.all().items() if target in own)
+        return (*own, *seconds)
+
+    def copied_entries(self) -> tuple[ModelEntry, ...]:
+        """The models that have a second name, once more under each, for lists."""
+        entries = self.entries()
+        by_name = {self.lasting_name(entry): entry for entry in reversed(entries)}
+        return tuple(
+            replace(by_name[target], id=name)
+            for name, target in self.copies.all().items()
+            if target in by_name
+        )
+
+    def lasting_name(self, entry: ModelEntry) -> str:
+        """One that stays when other models come and go."""
+        return entry.org_name or entry.id
 
     def _find_unchanged(self, name: str) -> ModelEntry | None:
         """The answer of the last scan, if it still holds: spares a request the walk."""

@@ -20,6 +20,8 @@ MAX_NAME_LENGTH = 200
 _NUM_NEAREST = 3
 _NEAR_ENOUGH = 0.5
 _LATEST = ":latest"
+# Ollama's clients put it before a model's name on the hub.
+_HUB = re.compile(r"(?:https?://)?(?:hf\.co|huggingface\.co)/", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,8 @@ class NameIndex:
         self._add((id, place) for place, id in enumerate(ids))
         self._add((namings[place].full_name, place) for place in order)
         self._add((namings[place].name, place) for place in order)
-        self._add((owners_aliases or {}).items())
+        self._owners_aliases = dict(owners_aliases or {})
+        self._add(self._owners_aliases.items())
         self._add((alias, place) for place in order for alias in namings[place].aliases)
         self._add((path, place) for place in order for path in namings[place].paths)
         self._add((end, place) for place in order for end in _path_ends(namings[place].paths))
@@ -112,14 +115,21 @@ class NameIndex:
 
     def find(self, name: str) -> int | None:
         """The model that a client means by ``name``."""
-        name = name.strip()
-        for form in (name, name[: -len(_LATEST)] if fold(name).endswith(_LATEST) else name):
+        name = _HUB.sub("", name.strip(), count=1)
+        for form in (name, without_latest(name)):
             place = self._places.get(fold(form))
             if place is None:
                 place = self._places.get(fold(_normal_path(form)))
             if place is not None:
                 return place
         return None
+
+    def names(self, place: int) -> tuple[str, ...]:
+        """The short ones that `find` knows this model by, its id first."""
+        naming = self._namings[place]
+        owners = (name for name, meant in self._owners_aliases.items() if meant == place)
+        every = (self._ids[place], naming.full_name, naming.name, *owners, *naming.aliases)
+        return tuple(name for name in dict.fromkeys(every) if self.find(name) == place)
 
     def find_tagged(self, name: str) -> int | None:
         """The one model that ``name`` can mean as a name of Ollama's library, such as
@@ -141,6 +151,11 @@ class NameIndex:
         so that an error shows what there is."""
         ids = self._servable_ids or self._ids
         return near(name, ids) or [id for _, id in _by_likeness(name, ids)]
+
+
+def without_latest(name: str) -> str:
+    """The tag of Ollama's that says nothing."""
+    return name[: -len(_LATEST)] if fold(name).endswith(_LATEST) else name
 
 
 def near(name: str, ids: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +18,8 @@ from maxi_mlx.catalog.model_files import BrokenFile, open_regular, read_bytes
 MAX_HEADER_BYTES = 100_000_000  # the format's own bound
 MAX_INDEX_BYTES = 64_000_000
 INDEX_NAME = "model.safetensors.index.json"
+
+T = TypeVar("T")
 
 _LFS_POINTER = b"version https://git-lfs"
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.safetensors")
@@ -27,12 +30,17 @@ class _Tensor(msgspec.Struct):
     data_offsets: tuple[int, int] | None = None
 
 
+class _Shaped(msgspec.Struct):
+    shape: tuple[int, ...] | None = None
+
+
 class _Index(msgspec.Struct):
     weight_map: dict[str, str]
 
 
 # MLX writes a null where there is no metadata.
 _header_decoder = msgspec.json.Decoder(dict[str, _Tensor | None])
+_shapes_decoder = msgspec.json.Decoder(dict[str, _Shaped | None])
 _index_decoder = msgspec.json.Decoder(_Index)
 
 
@@ -53,8 +61,21 @@ def read_header(path: Path) -> dict[str, int]:
     return {name: end - begin for name, (begin, end) in read_places(path).items()}
 
 
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Shapes by tensor name. Raises BrokenFile likewise."""
+    header, _, _ = _read_raw(path)
+    tensors = _decoded(header, _shapes_decoder)
+    return {name: each.shape for name, each in tensors.items() if each and each.shape is not None}
+
+
 def read_places(path: Path) -> dict[str, tuple[int, int]]:
     """Where each tensor begins and ends in the file, in bytes. Raises BrokenFile likewise."""
+    header, start, num_bytes = _read_raw(path)
+    return _places(header, start=start, num_bytes=num_bytes)
+
+
+def _read_raw(path: Path) -> tuple[bytes, int, int]:
+    """The header, where the tensors begin, and the file's size."""
     with open_regular(path) as (file, num_bytes):
         start = file.read(len(_LFS_POINTER))
         if start == _LFS_POINTER:
@@ -63,17 +84,19 @@ def read_places(path: Path) -> dict[str, tuple[int, int]]:
         if len(start) < 8 or header_bytes > min(MAX_HEADER_BYTES, num_bytes - 8):
             raise BrokenFile("is not a safetensors file, or is cut short in its header")
         file.seek(8)
-        header = file.read(header_bytes)
-    return _places(header, start=8 + header_bytes, num_bytes=num_bytes)
+        return file.read(header_bytes), 8 + header_bytes, num_bytes
+
+
+def _decoded(header: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    try:
+        return decoder.decode(header)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BrokenFile("has a broken header: it is not a safetensors file") from error
 
 
 def _places(header: bytes, *, start: int, num_bytes: int) -> dict[str, tuple[int, int]]:
-    try:
-        tensors = _header_decoder.decode(header)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise BrokenFile("has a broken header: it is not a safetensors file") from error
     places: dict[str, tuple[int, int]] = {}
-    for name, tensor in tensors.items():
+    for name, tensor in _decoded(header, _header_decoder).items():
         if tensor is None or tensor.data_offsets is None:
             continue
         begin, end = tensor.data_offsets

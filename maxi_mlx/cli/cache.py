@@ -19,7 +19,7 @@ import click
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.cli.options import settings_of, settings_options
 from maxi_mlx.cli.progress import progress_on
-from maxi_mlx.cli.terminal import Paint, columns, size_text
+from maxi_mlx.cli.terminal import Paint, ask, columns, size_text
 from maxi_mlx.core.errors import SetupError
 from maxi_mlx.kv_cache.disk.folder import CacheFolder, default_folder
 from maxi_mlx.kv_cache.disk.index import PieceFile
@@ -125,7 +125,10 @@ def clear(*, model: str | None, yes: bool, **flags: Any) -> None:
         return
     size = size_text(sum(share.num_bytes for share in shares))
     if not yes:
-        _ask(f"Remove {_counted(num_files, 'file')} ({size}) from {printable(str(folder.path))}?")
+        question = (
+            f"Remove {_counted(num_files, 'file')} ({size}) from {printable(str(folder.path))}?"
+        )
+        ask(question, unasked="say --yes to remove the prompts")
     with _explained(folder):
         for share in shares:
             for file in share.files:
@@ -227,12 +230,6 @@ def _problem(folder: CacheFolder, file: PieceFile) -> str | None:
     with _explained(folder):
         folder.remove(file)
     return problem
-
-
-def _ask(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise SetupError("nobody can be asked here; say --yes to remove the prompts")
-    click.confirm(question, abort=True)
 
 
 @contextlib.contextmanager

@@ -28,6 +28,9 @@ COMMANDS = {
     "chat": ("maxi_mlx.cli.chat:chat", "Talk with a model at the terminal."),
     "run": ("maxi_mlx.cli.run:run", "Ask one question, and print the answer."),
     "list": ("maxi_mlx.cli.list:list_models", "Show the models found, and what can't be served."),
+    "show": ("maxi_mlx.cli.show:show", "Show what is known of a model."),
+    "ps": ("maxi_mlx.cli.ps:list_loaded", "Show the models that the running server has loaded."),
+    "stop": ("maxi_mlx.cli.stop:stop", "Have the running server unload a model."),
     "connect": (
         "maxi_mlx.cli.connect:connect",
         "Show a client's settings for this server, or write them.",
@@ -36,6 +39,7 @@ COMMANDS = {
         "maxi_mlx.cli.pull:pull",
         "Fetch a model from the Hugging Face hub.",
     ),
+    "rm": ("maxi_mlx.cli.rm:remove_model", "Remove a model from the disk."),
     "cache": ("maxi_mlx.cli.cache:cache", "Show, check or clear the prompts kept on disk."),
     "doctor": (
         "maxi_mlx.cli.doctor:doctor",

@@ -102,7 +102,7 @@ def _say_how_to_serve(repository: Repository, folder: Path) -> None:
     """The catalog shows a repository's main revision where it has one, and what can't be served."""
     from maxi_mlx.catalog.catalog import Catalog, Root
 
-    [entry] = Catalog([Root(folder, "hub cache", "folders")]).entries() or [None]
+    entry = next(iter(Catalog([Root(folder, "hub cache", "folders")]).entries()), None)
     if entry is None or entry.problem is not None:
         problem = entry.problem if entry is not None else "it holds no model"
         click.echo(f"It can't be served: {problem}", err=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 import click
+
+from maxi_mlx.core.errors import SetupError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,13 @@ class Paint:
 
     def __call__(self, text: str, colour: str | None = None, *, bold: bool = False) -> str:
         return click.style(text, fg=colour, bold=bold or None) if self.is_on else text
+
+
+def ask(question: str, *, unasked: str) -> None:
+    """Raises Abort for a no, and SetupError, saying what to do, where nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise SetupError(f"nobody can be asked here; {unasked}")
+    click.confirm(question, abort=True)
 
 
 def size_text(num_bytes: int) -> str:

@@ -24,7 +24,7 @@ from maxi_mlx.core.embedding import (
 )
 from maxi_mlx.core.errors import MaxiError, Overloaded, Unavailable
 from maxi_mlx.core.events import Event, Started, TextDelta
-from maxi_mlx.core.models import ABILITIES
+from maxi_mlx.core.models import ABILITIES, ModelEntry
 from maxi_mlx.core.request import GenerateRequest, TextPrompt
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.core.transcription import TranscriptionEvent, TranscriptionRequest
@@ -254,12 +254,15 @@ class Engine:
             return entry.id
 
     async def unload(self, name: str) -> str:
-        """Unloads a model as soon as nobody uses it, and gives its id; one that isn't loaded stays
-        so."""
+        """Unloads a model once nobody uses it, and gives its id; one not loaded stays so."""
         self._check_not_draining()
         entry = await self._names.resolve(name, tuple(ABILITIES))
         await self._pool.unload(entry)
         return entry.id
+
+    async def release(self, entry: ModelEntry) -> None:
+        """Unloads a model whose files are to go. Raises InvalidRequest for one that is in use."""
+        await self._pool.release(entry.path)
 
     # -- speech ------------------------------------------------------------------------------
 

@@ -148,6 +148,7 @@ class ModelPool:
         started_s = time.monotonic()
         try:
             slot.handle = await self._loaded_by(slot, load)
+            slot.loaded_at_s = _now_s()
         except BaseException as error:
             if isinstance(error, Exception):  # else the server is ending
                 self._histories.count_failed_load(slot.entry.id)
@@ -298,6 +299,16 @@ class ModelPool:
             await self._unload(slot)
         else:
             slot.keep_alive_s = 0.0
+
+    async def release(self, folder: Path) -> None:
+        """Unloads what was loaded from a folder that is to go. Raises InvalidRequest where that is
+        in use, or pinned."""
+        for slot in [slot for slot in self.slots if slot.entry.path == folder]:
+            if not slot.is_idle:
+                raise InvalidRequest(
+                    f"{slot.entry.id} is in use: wait for its answers, or stop them.", param="model"
+                )
+            await self.unload(slot.entry)
 
     def _unload(self, slot: Slot) -> asyncio.Task[None]:
         """Takes an idle model out of the table at once: a request that comes now loads it anew."""

@@ -22,8 +22,8 @@ Hold = Literal["none", "kept", "pinned"]
 @dataclass(slots=True, eq=False)
 class Slot:
     """A model, loaded or on its way. ``num_users`` requests keep it from being unloaded; with none,
-    it stays for ``keep_alive_s`` after ``used_at_s``. ``handle`` is there while it is loaded;
-    before that, ``has_room`` once its load has begun.
+    it stays for ``keep_alive_s`` after ``used_at_s``. ``handle`` is there while it is loaded, which
+    is since ``loaded_at_s``; before that, ``has_room`` once its load has begun.
 
     ``is_leaving``: a load that has waited long enough needs its room; those who have it finish, and
     whoever comes now waits until it is loaded again.
@@ -35,6 +35,7 @@ class Slot:
     hold: Hold = "none"
     has_room: bool = False
     handle: Handle | None = None
+    loaded_at_s: float | None = None
     num_users: int = 0
     is_leaving: bool = False
     loading: asyncio.Task[None] | None = None

@@ -26,7 +26,9 @@ def _model(
         usage = disk.usage(figures.namespace)
     return LoadedModel(
         id=slot.entry.id,
+        path=str(slot.entry.path),
         state="ready" if slot.is_ready else "loading",
+        loaded_s=None if slot.loaded_at_s is None else max(now_s - slot.loaded_at_s, 0.0),
         weight_bytes=slot.entry.weight_bytes,
         context_length=slot.entry.context_length or 0,
         num_running=figures.num_running if figures else 0,

@@ -24,11 +24,13 @@ class MemoryStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
     """A model that is loaded, or being loaded. ``prefill_tokens`` were computed since then;
-    ``prefixes`` are stored of its prompts, those on disk being ``disk_files``. Unused from now on,
-    it would go in ``expires_in_s``; None: never by itself."""
+    ``prefixes`` are stored of its prompts, those on disk being ``disk_files``. It is loaded since
+    ``loaded_s``; unused from now on, it would go in ``expires_in_s``; None: never by itself."""
 
     id: str
+    path: str
     state: Literal["loading", "ready"]
+    loaded_s: float | None
     weight_bytes: int
     context_length: int
     num_running: int

@@ -16,6 +16,7 @@ from maxi_mlx.server.auth import authentication
 from maxi_mlx.server.description import Description
 from maxi_mlx.server.errors import error_rendering
 from maxi_mlx.server.guard import add_headers, guard
+from maxi_mlx.server.hub_downloads import HubDownloads
 from maxi_mlx.server.metrics_registry import Metrics
 from maxi_mlx.server.origins import OriginPolicy
 from maxi_mlx.server.response_runs import ResponseRuns
@@ -40,6 +41,7 @@ def create_app(settings: Settings, engine: Engine, catalog: Catalog) -> web.Appl
     app[keys.RUNNING] = RunningRequests()
     app[keys.RESPONSE_STORE] = ResponseStore(settings)
     app[keys.RESPONSE_RUNS] = ResponseRuns()
+    app[keys.HUB_DOWNLOADS] = HubDownloads()
     app[keys.DESCRIPTION] = Description(DOCUMENTED, has_keys=bool(settings.api_keys))
     app[keys.STARTED_AT] = time.monotonic()
     app[keys.KEEP_ALIVE_S] = DEFAULT_KEEP_ALIVE_S

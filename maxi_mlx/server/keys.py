@@ -11,6 +11,7 @@ from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
 from maxi_mlx.server.description import Description
 from maxi_mlx.server.feed import Feed
+from maxi_mlx.server.hub_downloads import HubDownloads
 from maxi_mlx.server.metrics_registry import Metrics
 from maxi_mlx.server.origins import OriginPolicy
 from maxi_mlx.server.record import RequestRecord
@@ -29,6 +30,7 @@ PROTOCOLS = web.AppKey("protocols", dict[web.AbstractResource, str])
 RUNNING = web.AppKey("running", RunningRequests)
 RESPONSE_STORE = web.AppKey("response_store", ResponseStore)
 RESPONSE_RUNS = web.AppKey("response_runs", ResponseRuns)
+HUB_DOWNLOADS = web.AppKey("hub_downloads", HubDownloads)
 DESCRIPTION = web.AppKey("description", Description)
 STARTED_AT = web.AppKey("started_at", float)  # time.monotonic()
 KEEP_ALIVE_S = web.AppKey("keep_alive_s", float)

@@ -1,4 +1,4 @@
-"""GET /api/tags, /api/ps, /api/version, POST /api/show, and what would change the models.
+"""GET /api/tags, /api/ps, /api/version, and POST /api/show.
 
 The catalog and the models' tokens are files, so they are read on another thread.
 """
@@ -31,7 +31,12 @@ async def version(_: web.Request) -> web.Response:
 
 
 async def tags(request: web.Request) -> web.Response:
-    return _json(ollama.tags_body(await asyncio.to_thread(request.app[CATALOG].entries)))
+    catalog = request.app[CATALOG]
+
+    def read() -> bytes:
+        return ollama.tags_body((*catalog.entries(), *catalog.copied_entries()))
+
+    return _json(await asyncio.to_thread(read))
 
 
 async def running(request: web.Request) -> web.Response:
@@ -59,18 +64,9 @@ async def show(request: web.Request) -> web.Response:
         entry = catalog.find(name)
         if entry.problem is not None:
             raise ModelNotFound(f"The model {entry.id!r} can't be served: {entry.problem}")
-        return ollama.show_body(_shown(entry))
+        return ollama.show_body(shown_model(entry))
 
     return _json(await asyncio.to_thread(read))
-
-
-async def refuse_change(request: web.Request) -> web.Response:
-    """Models are folders that other programs have too, and what is in them is theirs."""
-    raise InvalidRequest(
-        f"{request.rel_url.raw_path[:200]} is not served: models here are folders, which this "
-        "server reads and never changes. Make, copy, rename and delete them where they are "
-        "(`maxi-mlx list` shows it); the server sees it at once."
-    )
 
 
 async def named(request: web.Request) -> ollama.NamedCall:
@@ -78,7 +74,7 @@ async def named(request: web.Request) -> ollama.NamedCall:
 
 
 @lru_cache(maxsize=1024)
-def _shown(entry: ModelEntry) -> ollama.ShownModel:
+def shown_model(entry: ModelEntry) -> ollama.ShownModel:
     """Reads the model's files."""
     # Jinja comes with it, and the server is to start without.
     from maxi_mlx.engine.fill_in_middle import fill_in_middle_prompt

@@ -1,7 +1,7 @@
-"""POST /api/pull: says that a model is there, or fetches the one that can be fetched.
+"""POST /api/pull: says that a model is there, or fetches it: from the hub, or the embedded one.
 
-The fetching runs on a thread of its own, and goes on when its client leaves: the next one who asks
-for it waits for the same files.
+The embedded one's fetching goes on when its client leaves: the next one who asks for it waits for
+the same files. For the hub's models see `hub_downloads`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp import web
 
 from maxi_mlx.api import ollama
-from maxi_mlx.catalog.pull.progress import Unit
+from maxi_mlx.catalog.pull.hub.repository import parse_repository
 from maxi_mlx.catalog.pull.source import SMOLLM2, SMOLLM2_NAMES
 from maxi_mlx.core.errors import MaxiError, ModelNotFound
-from maxi_mlx.server.keys import CATALOG
+from maxi_mlx.server.keys import CATALOG, HUB_DOWNLOADS
+from maxi_mlx.server.line_progress import LineProgress, Step
 from maxi_mlx.server.ollama import LINES
 from maxi_mlx.server.ollama_models import named
 from maxi_mlx.server.stream import HEADERS
@@ -27,29 +27,28 @@ from maxi_mlx.server.stream import HEADERS
 logger = logging.getLogger(__name__)
 
 SUCCESS = "success"
-_BETWEEN_LINES_S = 0.2
-
-# A line for the client, None at a good end, or what went wrong.
-Step = bytes | MaxiError | None
 
 
 async def pull(request: web.Request) -> web.StreamResponse:
     call = await named(request)
+    send = _streamed if call.stream else _whole
     steps: asyncio.Queue[Step] = asyncio.Queue()
     if await asyncio.to_thread(_is_there, request, call.name):
         steps.put_nowait(None)
-    elif call.name.lower() in SMOLLM2_NAMES:
+        return await send(request, steps)
+    if call.name.lower() in SMOLLM2_NAMES:
         _fetch(steps)
-    else:
+        return await send(request, steps)
+    repository = parse_repository(call.name)
+    if repository is None:
         raise ModelNotFound(
-            f"The model {call.name[:200]!r} is not here and can't be fetched: smollm2 is all that "
-            "can be yet. From the Hugging Face hub, `hf download mlx-community/NAME` fetches a "
-            "model to where this server finds it.",
+            f"The model {call.name[:200]!r} is not here and can't be fetched: name it as the "
+            "Hugging Face hub does, such as mlx-community/Qwen3-4B-Instruct-2507-4bit, or smollm2 "
+            "for a small one to begin with.",
             param="model",
         )
-    if not call.stream:
-        return await _whole(steps)
-    return await _streamed(request, steps)
+    with request.app[HUB_DOWNLOADS].following(repository) as steps:
+        return await send(request, steps)
 
 
 def _is_there(request: web.Request, name: str) -> bool:
@@ -59,7 +58,7 @@ def _is_there(request: web.Request, name: str) -> bool:
         return False
 
 
-async def _whole(steps: asyncio.Queue[Step]) -> web.Response:
+async def _whole(_: web.Request, steps: asyncio.Queue[Step]) -> web.StreamResponse:
     while (step := await steps.get()) is not None:
         if isinstance(step, MaxiError):
             raise step
@@ -106,41 +105,3 @@ def _run(tell: Callable[[Step], None]) -> None:
         return
     tell(ollama.status_line(f"its name here is {SMOLLM2.name}"))
     tell(None)
-
-
-class LineProgress:
-    """Tells the progress of a job as lines, a few a second. Lives on the job's thread."""
-
-    def __init__(self, tell: Callable[[Step], None]) -> None:
-        self._tell = tell
-        self._status = ""
-        self._total = 0
-        self._completed = 0
-        self._told_at_s = 0.0
-
-    def start(self, label: str, total: int, *, unit: Unit, already: int = 0) -> None:
-        self._status = label
-        # Readers take the numbers for bytes.
-        self._total = total if unit == "bytes" else 0
-        self._completed = already
-        self._line()
-
-    def advance(self, amount: int) -> None:
-        self._completed += amount
-        if time.monotonic() - self._told_at_s >= _BETWEEN_LINES_S:
-            self._line()
-
-    def done(self) -> None:
-        self._completed = self._total
-        self._line()
-
-    def say(self, text: str) -> None:
-        self._tell(ollama.status_line(text))
-
-    def _line(self) -> None:
-        self._told_at_s = time.monotonic()
-        if self._total:
-            line = ollama.status_line(self._status, completed=self._completed, total=self._total)
-        else:
-            line = ollama.status_line(self._status)
-        self._tell(line)

@@ -32,6 +32,7 @@ from maxi_mlx.server import (
     metrics,
     models,
     ollama,
+    ollama_changes,
     ollama_models,
     ollama_pull,
     operations,
@@ -142,10 +143,10 @@ TABLE = (
     Route("GET", "/api/version", ollama_models.version, ollamas.VERSION),
     Route("POST", "/api/show", ollama_models.show, ollamas.SHOW),
     Route("POST", "/api/pull", ollama_pull.pull, ollamas.PULL),
-    Route("POST", "/api/copy", ollama_models.refuse_change, ollamas.CHANGE),
-    Route("POST", "/api/create", ollama_models.refuse_change, ollamas.CHANGE),
-    Route("POST", "/api/push", ollama_models.refuse_change, ollamas.CHANGE),
-    Route("DELETE", "/api/delete", ollama_models.refuse_change, ollamas.CHANGE),
+    Route("POST", "/api/copy", ollama_changes.copy, ollamas.COPY),
+    Route("DELETE", "/api/delete", ollama_changes.delete, ollamas.DELETE),
+    Route("POST", "/api/create", ollama_changes.refuse, ollamas.CHANGE),
+    Route("POST", "/api/push", ollama_changes.refuse, ollamas.CHANGE),
 )
 
 ROUTES = tuple(route.definition for route in TABLE)

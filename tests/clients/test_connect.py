@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from maxi_mlx.cli.connect import connect
-from maxi_mlx.core.errors import SetupError
+from maxi_mlx.core.errors import NoAnswer, SetupError
 from maxi_mlx.core.settings import Settings
 from tests.clients.conftest import Served, serving, variables_in
 from tests.clients.scripted_engine import ScriptedEngine
@@ -73,7 +73,7 @@ def test_a_model_by_any_of_its_names(told: Callable[..., str], locked: Served, e
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "wants its API key; give it by --api-key or MAXI_MLX_API_KEY"),
+        ([], "wants its API key; set MAXI_MLX_API_KEY"),
         (["--api-key", "wrong"], "wants its API key"),
         (["--api-key", "secret", "--model", "nobody"], "The model 'nobody' was not found."),
     ],
@@ -81,7 +81,7 @@ def test_a_model_by_any_of_its_names(told: Callable[..., str], locked: Served, e
 def test_refusals(
     told: Callable[..., str], locked: Served, arguments: list[str], words: str
 ) -> None:
-    with pytest.raises(SetupError) as caught:
+    with pytest.raises(NoAnswer) as caught:
         told(LLM, "--url", locked.base_url, *arguments)
     assert words in caught.value.message
 

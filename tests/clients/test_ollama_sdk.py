@@ -129,9 +129,17 @@ def test_errors(client: ollama.Client) -> None:
     with pytest.raises(ollama.ResponseError, match="reads text only") as refused:
         client.generate("scripted", "What is this?", images=[b"\x89PNG"])
     assert refused.value.status_code == 400
-    for change in (client.delete, lambda name: client.copy(name, "other")):
-        with pytest.raises(ollama.ResponseError, match="never changes"):
-            change("scripted")
+    with pytest.raises(ollama.ResponseError, match="'absent' was not found"):
+        client.delete("absent")
+
+
+def test_a_second_name(client: ollama.Client) -> None:
+    assert client.copy("scripted", "second:1b").status == "success"
+    assert "second:1b" in {model.model for model in client.list().models}
+    assert client.chat(**{**ask("hi"), "model": "second:1b"}).message.content
+    assert client.delete("second:1b").status == "success"
+    names = {model.model for model in client.list().models}
+    assert ("second:1b" in names, "scripted" in names) == (False, True)
 
 
 def test_a_key_goes_as_a_bearer(models: Any) -> None:

@@ -13,7 +13,7 @@ from maxi_mlx.catalog.pull.embedded import model_folder
 from maxi_mlx.catalog.pull.folder import NEEDED_FILES
 from maxi_mlx.catalog.pull.source import SMOLLM2
 from maxi_mlx.core.settings import Settings
-from maxi_mlx.server.ollama_pull import LineProgress
+from maxi_mlx.server.line_progress import LineProgress
 from tests.server.asking_ollama import BOTH, error_of, lines_of
 from tests.server.running import Client, Start
 from tests.vectors import tiny
@@ -126,8 +126,10 @@ def test_progress_is_told_in_lines() -> None:
     progress.done()
     progress.start("converting", 7, unit="tensors")
     lines = [json.loads(line) for line in told]
-    assert lines[0] == {"status": "downloading", "completed": 20, "total": 100}
-    assert lines[-2] == {"status": "downloading", "completed": 100, "total": 100}
+    digest = lines[0]["digest"]
+    head = {"status": "downloading", "digest": digest, "total": 100}
+    assert (lines[0], lines[-2]) == ({**head, "completed": 20}, {**head, "completed": 100})
+    assert digest.startswith("sha256:")
     assert lines[-1] == {"status": "converting"}
     assert len(lines) < 10
 

@@ -49,9 +49,12 @@ async def client(scripted_model: Path, long_model: Path) -> AsyncIterator[Client
         ("/api/show", {"model": ""}, "'model' is missing"),
         ("/api/show", {"model": "absent"}, "'absent' was not found"),
         ("/api/pull", {"model": "absent"}, "can't be fetched"),
-        ("/api/copy", {"source": "scripted", "destination": "b"}, "never changes"),
-        ("/api/create", {"from": "scripted"}, "never changes"),
-        ("/api/push", {}, "never changes"),
+        ("/api/copy", {"source": "absent", "destination": "b"}, "'absent' was not found"),
+        ("/api/copy", {"source": "scripted", "destination": "/b"}, "'destination' must be a name"),
+        ("/api/copy", {"source": "scripted", "destination": "LONG:latest"}, "own name here"),
+        ("/api/copy", {"destination": "b"}, "'source' is missing"),
+        ("/api/create", {"from": "scripted"}, "made and published elsewhere"),
+        ("/api/push", {}, "made and published elsewhere"),
     ],
 )
 @pytest.mark.clients(47, 101)
@@ -65,9 +68,9 @@ async def test_points_47_and_101_errors_are_a_text(
 
 
 @pytest.mark.clients(101)
-async def test_point_101_nothing_is_deleted(client: Client) -> None:
+async def test_point_101_a_folder_that_was_given_is_not_deleted(client: Client) -> None:
     answer = await client.send("DELETE", "/api/delete", json={"model": "scripted"})
-    assert (answer.status, "never changes" in error_of(answer)) == (400, True)
+    assert (answer.status, "remove it yourself" in error_of(answer)) == (400, True)
     names = [model["name"] for model in (await client.get("/api/tags")).json["models"]]
     assert "scripted" in names
 

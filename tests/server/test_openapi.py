@@ -33,6 +33,7 @@ from tests.vectors.conftest import needs_extra
 # In all it takes about a minute.
 NUM_EXAMPLES = 60
 SEED = 7
+SECOND_NAME = "second"
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -56,6 +57,12 @@ class Attacked:
         """Of a response that is there."""
         body = {"input": "Hello!", "max_output_tokens": 2}
         return str(requests.post(f"{self.url}/v1/responses", json=body, timeout=60).json()["id"])
+
+    def second_name(self) -> str:
+        """One that can go without the model."""
+        body = {"source": LANGUAGE, "destination": SECOND_NAME}
+        requests.post(f"{self.url}/api/copy", json=body, timeout=10).raise_for_status()
+        return SECOND_NAME
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +114,10 @@ def make_likely(case: Case, data: st.DataObject, attacked: Attacked) -> None:
     content = case.operation.definition.raw.get("requestBody", {}).get("content", {})
     if "multipart/form-data" in content:
         case.body = {**some_of(case.body, data), "file": wav(voice(0.4))}
+    elif case.operation.path == "/api/delete":
+        case.body = {"model": attacked.second_name()}
+    elif case.operation.path == "/api/copy":
+        case.body = {"source": LANGUAGE, "destination": SECOND_NAME}
     elif example := content.get("application/json", {}).get("example"):
         case.body = {**example, **some_of(case.body, data)}
     elif content:

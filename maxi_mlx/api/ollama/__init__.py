@@ -17,13 +17,14 @@ from maxi_mlx.api.ollama.models import (
     show_body,
     tags_body,
 )
-from maxi_mlx.api.ollama.names import NamedCall, parse_named, status_line
+from maxi_mlx.api.ollama.names import CopyCall, NamedCall, parse_copy, parse_named, status_line
 from maxi_mlx.api.ollama.parse import WritingCall, parse_chat, parse_generate
 from maxi_mlx.api.ollama.stream import ChatLineWriter, GenerateLineWriter, LineWriter
 
 __all__ = [
     "ChatAnswer",
     "ChatLineWriter",
+    "CopyCall",
     "EmbedCall",
     "GenerateAnswer",
     "GenerateLineWriter",
@@ -36,6 +37,7 @@ __all__ = [
     "embed_body",
     "error_body",
     "parse_chat",
+    "parse_copy",
     "parse_embed",
     "parse_embeddings",
     "parse_generate",

@@ -140,5 +140,6 @@ class Version(TypedDict):
 
 class StatusLine(TypedDict):
     status: str
+    digest: NotRequired[str]
     total: NotRequired[int]
     completed: NotRequired[int]

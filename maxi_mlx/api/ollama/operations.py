@@ -23,13 +23,14 @@ from maxi_mlx.api.ollama.fields import (
 )
 from maxi_mlx.api.ollama.schema import (
     ChatBody,
+    CopyBody,
     EmbedBody,
     EmbeddingsBody,
     GenerateBody,
     NamedBody,
     OptionsItem,
 )
-from maxi_mlx.api.openapi.operation import Operation, lines, whole
+from maxi_mlx.api.openapi.operation import Content, Operation, lines, whole
 
 _ERRORS = (ErrorBody,)
 _OPTIONS = {"num_predict": 16}
@@ -102,10 +103,30 @@ PULL = Operation(
     errors=_ERRORS,
 )
 
-# Models are never changed here: all of these are refused.
+_DONE = Content(media_type="text/plain")  # and nothing in it
+
+DELETE = Operation(
+    tag="Ollama",
+    summary="Removes a model from the disk, or a second name.",
+    bodies=(NamedBody,),
+    example={"model": "second"},
+    answers=(_DONE,),
+    errors=_ERRORS,
+)
+
+COPY = Operation(
+    tag="Ollama",
+    summary="Gives a model a second name.",
+    bodies=(CopyBody,),
+    example={"source": "Qwen3-4B-4bit", "destination": "second"},
+    answers=(_DONE,),
+    errors=_ERRORS,
+)
+
+# Models are never made here: these are refused.
 CHANGE = Operation(
     tag="Ollama",
-    summary="Refused: models are folders, which this server never changes.",
+    summary="Refused: models are made and published elsewhere.",
     bodies=(NamedBody,),
     answers=(),
     errors=_ERRORS,

@@ -79,6 +79,11 @@ class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | None = None
 
 
+class CopyBody(msgspec.Struct, frozen=True, kw_only=True):
+    source: str | None = None
+    destination: str | None = None
+
+
 class NamedBody(msgspec.Struct, frozen=True, kw_only=True):
     """A body that names one model, by the newer or the older name of the field."""
 

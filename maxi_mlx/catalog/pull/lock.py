@@ -28,3 +28,19 @@ def locked(path: Path, progress: Progress) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock file now, in this process or another."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)

@@ -26,13 +26,21 @@ class Connection:
         self, url: str, *, api_key: str | None = None, certificate: Path | None = None
     ) -> None:
         self.url = url
-        self._api_key = api_key
+        self.api_key = api_key
         self._certificate = certificate
 
     def get(self, path: str) -> Any:
         """The JSON answer. Raises NoAnswer."""
-        with self._response("GET", path, None) as response:
-            return json.load(response)
+        return self.send("GET", path)
+
+    def send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """The JSON answer, None for an empty one. Raises NoAnswer."""
+        with self._response(method, path, body) as response:
+            answer = response.read()
+        try:
+            return json.loads(answer) if answer else None
+        except ValueError as error:
+            raise NoAnswer(f"the server at {self.url} does not answer in JSON") from error
 
     def ask(self, body: Mapping[str, Any]) -> Iterator[Piece]:
         """A chat completion, piece by piece as it comes; closing the generator ends it. The last
@@ -52,13 +60,15 @@ class Connection:
         self, method: str, path: str, body: Mapping[str, Any] | None
     ) -> Iterator[http.client.HTTPResponse]:
         headers = {"Content-Type": "application/json"}
-        if self._api_key is not None:
-            headers["Authorization"] = f"Bearer {self._api_key}"
+        if self.api_key is not None:
+            headers["Authorization"] = f"Bearer {self.api_key}"
         connection = self._opened()
         try:
             encoded = None if body is None else json.dumps(body).encode()
             connection.request(method, path, body=encoded, headers=headers)
             response = connection.getresponse()
+            if not (response.getheader("Server") or "").startswith("maxi-mlx/"):
+                raise NoAnswer(f"another program than maxi-mlx answers at {self.url}")
             if response.status != 200:
                 raise self._refusal(response)
             yield response
@@ -84,15 +94,20 @@ class Connection:
             parts.hostname, parts.port, timeout=SILENCE_S, context=context
         )
 
+    def wants_key(self) -> NoAnswer:
+        return NoAnswer(
+            f"the server at {self.url} wants its API key; set MAXI_MLX_API_KEY, or api_key_file in "
+            "the configuration",
+            code="invalid_api_key",
+        )
+
     def _refusal(self, response: http.client.HTTPResponse) -> NoAnswer:
         if response.status == 401:
-            return NoAnswer(
-                f"the server at {self.url} wants its API key; set MAXI_MLX_API_KEY, or "
-                "api_key_file in the configuration",
-                code="invalid_api_key",
-            )
+            return self.wants_key()
         try:
             error = json.load(response)["error"]
+            if isinstance(error, str):  # as Ollama's API has it
+                return NoAnswer(error)
             return NoAnswer(str(error["message"]), code=error.get("code"))
         except (ValueError, KeyError, TypeError):
             return NoAnswer(f"the server at {self.url} answers {response.status} {response.reason}")

@@ -6,66 +6,45 @@ Blocks on the network and the file system.
 
 from __future__ import annotations
 
-import http.client
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.catalog.roots import default_roots
+from maxi_mlx.cli.asking.connection import Connection
 from maxi_mlx.cli.clients.guide import Server
+from maxi_mlx.cli.running_server import find_running_server, own_url
 from maxi_mlx.core.errors import SetupError
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import Settings
 
-ANSWER_TIMEOUT_S = 5.0
 WRITES_TEXT = ("language", "vision")
 WRITER_TYPES = ("llm", "vlm")  # as LM Studio's list calls them
-NO_SERVER = (
-    "no server answers at {url}; start one with `maxi-mlx serve`, or say where it is by --url"
-)
 
 
 def find_server(
     settings: Settings, *, url: str | None, api_key: str | None, model: str | None
 ) -> Server:
     """Raises SetupError where no model can be told."""
-    from maxi_mlx.server.address import THIS_MACHINE, served_at
-
-    key = api_key or (settings.api_keys[0] if settings.api_keys else None)
-    if url is not None:
-        return _asked(checked(url), key, model)
-    running = served_at(settings.host, settings.port)
+    running = find_running_server(settings, url=url, api_key=api_key)
     if running is not None:
-        return _asked(running, key, model)
-    scheme = "https" if settings.tls_cert is not None else "http"
-    host = THIS_MACHINE.get(settings.host, settings.host)
-    name = f"[{host}]" if ":" in host else host
-    return _read_off(settings, f"{scheme}://{name}:{settings.port}", key, model)
+        return _asked(running, model)
+    key = api_key or (settings.api_keys[0] if settings.api_keys else None)
+    return _read_off(settings, own_url(settings), key, model)
 
 
-def checked(url: str) -> str:
-    """Without ``/v1`` and slashes at its end. Raises SetupError for what is no address."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SetupError(f"flag --url: '{url}' is no address such as http://127.0.0.1:11434")
-    return url.rstrip("/").removesuffix("/v1").rstrip("/")
-
-
-def _asked(url: str, key: str | None, name: str | None) -> Server:
+def _asked(server: Connection, name: str | None) -> Server:
     if name is not None:
-        found = _model(url, name, key)
+        found = _model(server, name)
         if found["type"] not in WRITER_TYPES:
             raise _no_writer(found["id"])
     else:
-        found = _usual(url, key)
+        found = _usual(server)
     return Server(
-        url=url,
-        api_key=key,
+        url=server.url,
+        api_key=server.api_key,
         model=found["id"],
         context_length=found.get("max_context_length"),
         takes_tools="tool_use" in found["capabilities"],
@@ -73,23 +52,23 @@ def _asked(url: str, key: str | None, name: str | None) -> Server:
     )
 
 
-def _usual(url: str, key: str | None) -> Any:
+def _usual(server: Connection) -> Any:
     """What a request that names no model gets; of several that are loaded, the first."""
-    settings = _get(url, "/health", key=key).get("settings", {})
-    models = [m for m in _get(url, "/api/v0/models", key=key)["data"] if m["type"] in WRITER_TYPES]
+    settings = server.get("/health").get("settings", {})
+    models = [m for m in server.get("/api/v0/models")["data"] if m["type"] in WRITER_TYPES]
     named = [settings.get(field, {}).get("value") for field in ("model", "fallback_model")]
     loaded = [model["id"] for model in models if model["state"] == "loaded"]
     for name in (named[0], *loaded[:1], named[1]):
         if name is not None:
-            found = _model(url, name, key)
+            found = _model(server, name)
             if found["type"] in WRITER_TYPES:
                 return found
     only = _only([model["id"] for model in models])
     return next(model for model in models if model["id"] == only)
 
 
-def _model(url: str, name: str, key: str | None) -> Any:
-    return _get(url, f"/api/v0/models/{quote(name, safe='/')}", key=key)
+def _model(server: Connection, name: str) -> Any:
+    return server.get(f"/api/v0/models/{quote(name, safe='/')}")
 
 
 def _no_writer(name: str) -> SetupError:
@@ -105,36 +84,6 @@ def _only(names: Sequence[str]) -> str:
         )
     shown = ", ".join(names[:10]) + (" …" if len(names) > 10 else "")
     raise SetupError(f"there are several models; choose one by --model: {shown}")
-
-
-def _get(url: str, path: str, *, key: str | None) -> Any:
-    request = urllib.request.Request(url + path)
-    if key is not None:
-        request.add_header("Authorization", f"Bearer {key}")
-    try:
-        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_S) as response:
-            if not (response.headers["Server"] or "").startswith("maxi-mlx/"):
-                raise SetupError(f"another program than maxi-mlx answers at {url}")
-            return json.load(response)
-    except urllib.error.HTTPError as error:
-        raise SetupError(_refusal(url, error)) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise SetupError(f"{NO_SERVER.format(url=url)} ({reason})") from error
-
-
-def _refusal(url: str, error: urllib.error.HTTPError) -> str:
-    with error:
-        if not (error.headers["Server"] or "").startswith("maxi-mlx/"):
-            return f"another program than maxi-mlx answers at {url}"
-        if error.code == 401:
-            return (
-                f"the server at {url} wants its API key; give it by --api-key or MAXI_MLX_API_KEY"
-            )
-        try:
-            return str(json.load(error)["error"]["message"])
-        except (ValueError, KeyError, TypeError):
-            return f"the server at {url} answers {error.code} {error.reason}"
 
 
 def _read_off(settings: Settings, url: str, key: str | None, name: str | None) -> Server:

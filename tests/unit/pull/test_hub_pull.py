@@ -169,6 +169,23 @@ def test_gated_models(hub: FakeHub, monkeypatch: pytest.MonkeyPatch, cache: Path
     assert pull(hub).num_fetched_bytes > 0
 
 
+def test_large_files_are_elsewhere_and_the_token_is_not_shown_there(
+    hub: FakeHub, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_good")
+    with FakeHub({NAME: files}, cut_at=40_000, num_cuts=1) as storage:
+        hub.storage = storage.url
+        folder = pull(hub).folder
+        assert storage.fetched == [
+            "tokenizer.json",
+            "model.safetensors",
+            "model.safetensors bytes=40000-",
+        ]
+        assert storage.shown_tokens == []
+    assert hub.shown_tokens
+    assert (folder / "model.safetensors").read_bytes() == files["model.safetensors"]
+
+
 @pytest.mark.parametrize(
     ("more", "error", "words"),
     [
@@ -202,7 +219,7 @@ def test_a_revision_beside_main(hub: FakeHub, cache: Path) -> None:
 
 def test_hubs_that_answer_otherwise(hub: FakeHub) -> None:
     hub.fails_with = 200
-    with pytest.raises(DownloadFailed, match=r"answers otherwise, as a .* Name another by --from"):
+    with pytest.raises(DownloadFailed, match=r"does not answer as a .* Name another by --from"):
         pull(hub)
     hub.fails_with = 503
     with pytest.raises(DownloadFailed, match="answers status 503, service unavailable"):

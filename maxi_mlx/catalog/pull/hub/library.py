@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from maxi_mlx import __version__
 from maxi_mlx.catalog.names import printable
@@ -41,11 +42,13 @@ class HubLibrary:
     """``endpoint`` is a mirror's address; None: the hub's, or what HF_ENDPOINT says."""
 
     def __init__(self, endpoint: str | None = None) -> None:
-        from huggingface_hub import HfApi, utils
+        from huggingface_hub import constants, utils
 
-        more: dict[str, Any] = {"library_name": "maxi-mlx", "library_version": __version__}
-        self._api = HfApi(endpoint=endpoint, **more)
-        self._headers = utils.build_hf_headers(**more)
+        self.endpoint = (endpoint or constants.ENDPOINT).rstrip("/")
+        # The library's own headers would first ask the hub what programs it is to look for here.
+        self._headers = {"User-Agent": f"maxi-mlx/{__version__}"}
+        if (token := utils.get_token()) is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
         self._session = utils.get_session()
         self._check_status = utils.hf_raise_for_status
         # It has changed the library by which it speaks HTTP before; the session tells which it is.
@@ -56,23 +59,18 @@ class HubLibrary:
             library.StreamError,
         )
 
-    @property
-    def endpoint(self) -> str:
-        return str(self._api.endpoint)
-
     def listing(self, repository: Repository) -> Listing:
         """Raises a MaxiError that says why there is none."""
+        revision = quote(repository.revision, safe="")
         with self._explained(repository):
-            info = self._api.model_info(
-                repository.name,
-                revision=repository.revision,
-                files_metadata=True,
+            response = self._session.get(
+                f"{self.endpoint}/api/models/{repository.name}/revision/{revision}",
+                params={"blobs": "true"},
+                headers=self._headers,
                 timeout=ANSWER_TIMEOUT_S,
             )
-        files = tuple(self._file(each) for each in info.siblings or ())
-        if not _COMMIT.fullmatch(info.sha or ""):
-            raise self._no_hub("names no commit")
-        return Listing(info.sha or "", files)
+            self._check_status(response)
+            return _listing(response.json())
 
     @contextmanager
     def reading(
@@ -97,20 +95,6 @@ class HubLibrary:
         except self._network_errors as error:
             raise Broken(plain_words(error)) from error
 
-    def _file(self, sibling: Any) -> HubFile:
-        large = sibling.lfs
-        digest = large.sha256 if large is not None else sibling.blob_id
-        num_bytes = large.size if large is not None else sibling.size
-        if not isinstance(num_bytes, int) or not isinstance(digest, str):
-            raise self._no_hub("tells no sizes and checksums of its files")
-        return HubFile(path=sibling.rfilename, num_bytes=num_bytes, digest=digest)
-
-    def _no_hub(self, what: str) -> DownloadFailed:
-        return DownloadFailed(
-            f"{self.endpoint} {what}, as a Hugging Face hub does. Name another by --from or "
-            "HF_ENDPOINT."
-        )
-
     @contextmanager
     def _explained(self, repository: Repository) -> Iterator[None]:
         from huggingface_hub import errors
@@ -124,12 +108,13 @@ class HubLibrary:
             ) from error
         except errors.HfHubHTTPError as error:
             raise self._refusal(repository, error) from error
-        except errors.HFValidationError as error:
-            raise ModelNotFound(f"{repository} is no name of a model on the hub.") from error
         except self._network_errors as error:
             raise DownloadFailed(self._unreachable(repository, plain_words(error))) from error
-        except (ValueError, TypeError, KeyError) as error:  # JSON of another form, or none
-            raise self._no_hub("answers otherwise") from error
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # other JSON, or none
+            raise DownloadFailed(
+                f"{self.endpoint} does not answer as a Hugging Face hub, with files, sizes and "
+                "checksums. Name another by --from or HF_ENDPOINT."
+            ) from error
 
     def _unreachable(self, repository: Repository, reason: str) -> str:
         return (
@@ -142,7 +127,7 @@ class HubLibrary:
         from huggingface_hub import errors
 
         status = error.response.status_code
-        has_token = "authorization" in self._headers
+        has_token = "Authorization" in self._headers
         if isinstance(error, errors.GatedRepoError) or status == 403:
             return Forbidden(self._gated(repository, has_token=has_token))
         if isinstance(error, errors.RevisionNotFoundError):
@@ -204,3 +189,20 @@ class HubLibrary:
 
     def _page(self, repository: Repository) -> str:
         return f"{self.endpoint}/{repository.name}"
+
+
+def _listing(answer: Any) -> Listing:
+    """Raises ValueError, TypeError or KeyError for what no hub answers."""
+    files = tuple(_file(each) for each in answer["siblings"])
+    if not _COMMIT.fullmatch(answer["sha"]):
+        raise ValueError
+    return Listing(answer["sha"], files)
+
+
+def _file(sibling: Any) -> HubFile:
+    large = sibling.get("lfs") or {}
+    digest = large["sha256"] if large else sibling["blobId"]
+    num_bytes = large["size"] if large else sibling["size"]
+    if not isinstance(num_bytes, int) or not isinstance(digest, str):
+        raise TypeError
+    return HubFile(path=str(sibling["rfilename"]), num_bytes=num_bytes, digest=digest)

@@ -33,25 +33,34 @@ def pull_repository(
     repository: Repository,
     progress: Progress,
     *,
+    label: str = "Downloading {name}",
     endpoint: str | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Pulled:
-    """Raises a MaxiError, in words for the user, for whatever keeps it from being fetched, and
+    """``label`` is what the progress is called, with ``{name}`` and ``{commit}``.
+
+    Raises a MaxiError, in words for the user, for whatever keeps it from being fetched, and
     Abandoned once ``is_wanted`` says no; what came until then is kept."""
-    downloads = home_models_dir().parent / "downloads"
+    lock = lock_file(repository.folder_name)
     cached = CachedRepository(hub_cache(), repository)
     try:
-        downloads.mkdir(parents=True, exist_ok=True)
-        with locked(downloads / f"{repository.folder_name}.lock", progress):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with locked(lock, progress):
             hub = HubLibrary(endpoint)
             listing = hub.listing(repository)
             files = _chosen(repository, listing)
-            return _Pull(hub, repository, listing.commit, cached, progress, is_wanted).run(files)
+            pull = _Pull(hub, repository, listing.commit, cached, label, progress, is_wanted)
+            return pull.run(files)
     except OSError as error:
         raise DownloadFailed(
             f"{repository} could not be written to {cached.path}: {plain_words(error)}. What is "
             "there is kept; see to the disk and run the command again."
         ) from error
+
+
+def lock_file(folder_name: str) -> Path:
+    """Held while the repository of this folder in the hub cache is being fetched."""
+    return home_models_dir().parent / "downloads" / f"{folder_name}.lock"
 
 
 def _chosen(repository: Repository, listing: Listing) -> tuple[HubFile, ...]:
@@ -74,6 +83,7 @@ class _Pull:
     repository: Repository
     commit: str
     cached: CachedRepository
+    label: str
     progress: Progress
     is_wanted: Callable[[], bool]
 
@@ -100,13 +110,18 @@ class _Pull:
             f"{self.repository} comes from {self.hub.endpoint} "
             f"({len(files)} files, {total / 1e6:.1f} MB{begun})."
         )
-        self.progress.start(f"Downloading {self.commit[:12]}", total, unit="bytes", already=already)
+        self.progress.start(
+            self.label.format(name=self.repository.short_name, commit=self.commit[:12]),
+            total,
+            unit="bytes",
+            already=already,
+        )
         for file in files:
             if not self.cached.has(file, self.commit):
                 self._transfer(file).run()
                 self.cached.keep(file)
         self.progress.done()
-        self.progress.say("Every file has the checksum that the hub tells.")
+        self.progress.say("Verified: every file has the checksum that the hub tells.")
 
     def _transfer(self, file: HubFile) -> Transfer:
         return Transfer(

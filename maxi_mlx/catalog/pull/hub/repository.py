@@ -24,6 +24,10 @@ class Repository:
         return self.name if self.revision == MAIN else f"{self.name}@{self.revision}"
 
     @property
+    def short_name(self) -> str:
+        return self.name.partition("/")[2]
+
+    @property
     def folder_name(self) -> str:
         """As the hub cache calls it."""
         return "models--" + self.name.replace("/", "--")
