@@ -7,6 +7,8 @@ build(folder, "gemma3")      an image as one square of 32 × 32, four tokens; la
 from __future__ import annotations
 
 import copy
+import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,3 +183,22 @@ def vlm_model(config: Mapping[str, Any]) -> Any:
     settings.text_config = package.TextConfig.from_dict(dict(config["text_config"]))
     settings.vision_config = package.VisionConfig.from_dict(dict(config["vision_config"]))
     return package.Model(settings)
+
+
+def with_hub_names(source: Path, folder: Path) -> Path:
+    """A copy of the Idefics 3 folder as transformers writes SmolVLM2's."""
+    import mlx.core as mx
+
+    shutil.copytree(source, folder)
+    config = json.loads((source / "config.json").read_text())
+    write_json(folder / "config.json", {**config, "model_type": "smolvlm"})
+    weights = {}
+    for name, value in mx.load(str(source / "model.safetensors")).items():
+        name = name.removeprefix("language_model.")
+        if name.startswith("vision_model.embeddings.patch"):
+            value = value.transpose(0, 3, 1, 2) if value.ndim == 4 else value
+        if not name.startswith(("vision_model.", "connector.", "lm_head.")):
+            name = f"text_model.{name}"
+        weights[name if name.startswith("lm_head.") else f"model.{name}"] = value
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
+    return folder
