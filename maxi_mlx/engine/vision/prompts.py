@@ -54,7 +54,7 @@ def place_pictures(
         own = places[begun : begun + count]
         for place, picture_id in zip(own, picture_ids(image.digest, count), strict=True):
             placed[place] = picture_id
-        pictures.append(Picture(own[0], own[-1] + 1, image.crops))
+        pictures.append(Picture(own[0], own[-1] + 1, image.crops, image.grid))
         begun += count
     if pictures and pictures[-1].end == len(placed):
         raise InvalidRequest("The prompt ends in an image: there is nothing to go on from.")
