@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.nn.layers.quantized import quantize
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 from transformers import AutoTokenizer
@@ -102,6 +103,8 @@ def greedy(
 
     config = json.loads((folder / "config.json").read_text())
     model = vlm_model(config)
+    if "quantization" in config:
+        quantize(model, **config["quantization"])
     model.load_weights(str(folder / "model.safetensors"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     token_ids = mx.array([tokenizer.encode(text, add_special_tokens=False)])

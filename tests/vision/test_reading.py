@@ -19,7 +19,7 @@ from tests.engine.conftest import make_engine
 from tests.vision.asking import ask_about, picture
 from tests.vision.conftest import needs_extra
 from tests.vision.test_answers import expected, ids_of
-from tests.vision.tiny import FAMILIES, with_hub_names
+from tests.vision.tiny import FAMILIES, quantized, with_hub_names
 
 pytestmark = needs_extra
 
@@ -86,6 +86,15 @@ async def test_a_folder_as_the_hub_has_it(seeing_models: Path, tmp_path: Path) -
     async with make_engine([folder]) as engine:
         reply = await ask(engine, ask_about(picture(0), model="tiny-smolvlm"))
     assert ids_of(reply) == expected(seeing_models, "idefics3", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["idefics3", "qwen3_vl"])
+async def test_quantised_eyes(seeing_models: Path, tmp_path: Path, family: str) -> None:
+    quantized(seeing_models / f"tiny-{family}", tmp_path / f"tiny-{family}")
+    async with make_engine([tmp_path / f"tiny-{family}"]) as engine:
+        reply = await ask(engine, ask_about(picture(0), model=f"tiny-{family}"))
+    assert ids_of(reply) == expected(tmp_path, family, 0)
 
 
 async def test_without_the_extra_text_is_served_and_an_image_is_a_501(

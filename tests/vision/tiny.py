@@ -277,3 +277,23 @@ def with_hub_names(source: Path, folder: Path) -> Path:
         weights[name if name.startswith("lm_head.") else f"model.{name}"] = value
     mx.save_safetensors(str(folder / "model.safetensors"), weights)
     return folder
+
+
+QUANTIZATION = {"group_size": 32, "bits": 8}
+
+
+def quantized(source: Path, folder: Path) -> Path:
+    """A copy in 8 bits, as mlx-vlm converts: eyes too."""
+    import mlx.core as mx
+    from mlx.nn.layers.quantized import quantize
+    from mlx.utils import tree_flatten
+
+    shutil.copytree(source, folder)
+    config = json.loads((source / "config.json").read_text())
+    model = vlm_model(config)
+    model.load_weights(str(source / "model.safetensors"))
+    quantize(model, **QUANTIZATION)
+    write_json(folder / "config.json", {**config, "quantization": QUANTIZATION})
+    weights = dict(tree_flatten(model.parameters()))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
+    return folder

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ class Eyes:
     def __init__(self, model: Any, settings: Mapping[str, Any], sight: Sight) -> None:
         self._model = model
         self.sight = sight
+        # What an image's vectors depend on besides its pixels, for the prefix cache.
+        self.salt = f"{metadata.version('mlx-vlm')} {sorted(settings.items())}".encode()
         self._factor = float(settings.get("rescale_factor", 1 / 255))
         self._mean = mx.array(settings.get("image_mean", [0.5] * 3), mx.float32)
         self._deviation = mx.array(settings.get("image_std", [0.5] * 3), mx.float32)
