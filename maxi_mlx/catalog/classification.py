@@ -111,7 +111,7 @@ def classify(
         created=created,
         problem=problem,
         embedding=embedding,
-        sees=sees(found.kind, found.model_type, listing.files),
+        sees=sees(found.kind, config, listing.files),
     )
 
 

@@ -27,7 +27,10 @@ SERVED_ENCODERS = frozenset((
 # fmt: on
 # Vision models whose images are read here. The language part of the first two isn't mlx-lm's by
 # their own name, but by their text's.
-SEEING_TYPES = frozenset({"idefics3", "smolvlm", "gemma3"})
+SEEING_TYPES = frozenset(
+    {"idefics3", "smolvlm", "gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"}
+    | {"qwen3_5", "qwen3_5_moe"}
+)
 LLAMAS_WITH_EYES = frozenset({"idefics3", "smolvlm"})
 _IMAGE_SETTINGS = frozenset({"preprocessor_config.json", "processor_config.json"})
 _SENTENCE_NAMES = frozenset({"modules.json", "config_sentence_transformers.json", "1_Pooling"})
@@ -102,11 +105,23 @@ def _num_labels(config: Mapping[str, Any]) -> int:
     return num_labels if isinstance(num_labels, int) else 1
 
 
-def sees(kind: ModelKind, model_type: str | None, names: Collection[str]) -> bool:
+def sees(kind: ModelKind, config: Mapping[str, Any], names: Collection[str]) -> bool:
     """Whether images are read with the model in a folder that holds these files: it has its eyes,
     and says how an image is brought to their size."""
-    is_known = kind == "vision" and model_type in SEEING_TYPES
-    return is_known and not _IMAGE_SETTINGS.isdisjoint(names)
+    is_known = kind == "vision" and model_type_of(config) in SEEING_TYPES
+    return is_known and not _IMAGE_SETTINGS.isdisjoint(names) and not _is_stretched(config)
+
+
+def _is_stretched(config: Mapping[str, Any]) -> bool:
+    """Whether positions were made over for longer texts, which isn't done within an image."""
+    text = config.get("text_config")
+    for part in (config, text if isinstance(text, dict) else {}):
+        ropes = (part.get("rope_scaling"), part.get("rope_parameters"))
+        for rope in ropes:
+            if isinstance(rope, dict) and "mrope_section" in rope:
+                kind = rope.get("type") or rope.get("rope_type") or "default"
+                return kind not in ("default", "mrope", "linear")
+    return False
 
 
 def reads_pairs(architectures: tuple[str, ...]) -> bool:

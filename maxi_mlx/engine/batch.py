@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import mlx.core as mx
@@ -25,6 +26,7 @@ from maxi_mlx.engine.logits_edits import LogitsEdits
 from maxi_mlx.engine.mailbox import TokenScores
 from maxi_mlx.engine.row import Row
 from maxi_mlx.engine.sampling import BatchSampler
+from maxi_mlx.engine.vision.places import Place
 
 
 def can_batch(cache: Sequence[Any]) -> bool:
@@ -108,6 +110,7 @@ class DecodeBatch:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self._run = model  # with the rows' shifts, where any has one
         self.rows: list[Row] = []
         self._cache: list[Any] = []
         self._edits = LogitsEdits()
@@ -206,12 +209,13 @@ class DecodeBatch:
         assert self._inputs is not None
         if self._sampler is None:
             self._sampler = self._make_sampler()
+            self._run = _shifted(self._model, self.rows)
             if self._sampler.is_on_host and len(self._known) < len(self.rows):
                 return self.settle()  # the device drew so far; these come first
         in_text = self._known  # rows whose text has their latest token
         early = self.settle() if self._may_replace() else []
         inputs, known, scores = self._inputs, self._known, self._scores
-        logits = self._model(inputs[:, None], cache=self._cache)[:, -1, :]
+        logits = self._run(inputs[:, None], cache=self._cache)[:, -1, :]
         tokens: list[StepToken] | None = None
 
         def masks() -> Masks | None:
@@ -292,6 +296,12 @@ class DecodeBatch:
         top_ids = likeliest(values, max(self.rows[i].top_logprobs or 0 for i in asking))
         top = mx.take_along_axis(values, top_ids, axis=-1)
         return _Scores([self.rows[i] for i in asking], values, chosen, top_ids, top)
+
+
+def _shifted(model: Any, rows: Sequence[Row]) -> Any:
+    """The model for these rows: some have read images whose places aren't their tokens' count."""
+    shifts = [row.shift for row in rows]
+    return partial(model, place=Place(shifts=mx.array(shifts))) if any(shifts) else model
 
 
 def _guided(token: StepToken, guide: Guide, scores: _Scores | None) -> StepToken:

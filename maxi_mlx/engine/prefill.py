@@ -23,12 +23,10 @@ def read_prompt(model: Any, job: PromptJob, num_tokens: int, *, eyes: Eyes | Non
     if not num_tokens:
         return
     token_ids = job.token_ids[job.num_processed : job.num_processed + num_tokens]
-    inputs = mx.array(list(token_ids), dtype=mx.uint32)[None]
-    vectors = eyes.embed(token_ids, job) if eyes is not None and job.pictures else None
-    if vectors is None:
-        model(inputs, cache=job.cache)
+    if eyes is not None and job.pictures:
+        eyes.read(token_ids, job)
     else:
-        model(inputs, cache=job.cache, input_embeddings=vectors)
+        model(mx.array(list(token_ids), dtype=mx.uint32)[None], cache=job.cache)
     evaluate(job.cache)
     job.num_processed += num_tokens
 

@@ -19,8 +19,9 @@ from maxi_mlx.text.reasoning import leaves_thought_open
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.language_model import LanguageModel
+    from maxi_mlx.engine.vision.eyes import Eyes
     from maxi_mlx.engine.vision.pictures import Picture
-    from maxi_mlx.engine.vision.sight import PreparedImage, Sight
+    from maxi_mlx.engine.vision.sight import PreparedImage
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class PromptBuilder:
         # Pillow comes with the extra that a model's eyes do.
         from maxi_mlx.engine.vision.prompts import prepare_images, put_in
 
-        sight = self._sight
+        sight = self._eyes.sight
         text = self._model.habits.render(prompt, image_text=sight.placeholder)
         images = prepare_images(sight, prompt.images)
         return put_in(sight, text, images), images
@@ -124,18 +125,19 @@ class PromptBuilder:
     ) -> tuple[list[int], tuple[Picture, ...]]:
         from maxi_mlx.engine.vision.prompts import place_pictures
 
-        token_id = self._tokenizer.get_vocab()[self._sight.token]
-        return place_pictures(self._sight, token_ids, images, token_id=token_id)
+        eyes = self._eyes
+        token_id = self._tokenizer.get_vocab()[eyes.sight.token]
+        return place_pictures(eyes.sight, token_ids, images, token_id=token_id, salt=eyes.salt)
 
     @property
-    def _sight(self) -> Sight:
+    def _eyes(self) -> Eyes:
         eyes = self._model.eyes
         if eyes is None:
             raise NotInstalled(
                 f"{self._model.entry.id} was loaded before the package that reads images was "
                 "installed. Start the server again."
             )
-        return eyes.sight
+        return eyes
 
     def _prefill(self, text: str, *, thought_is_open: bool) -> str:
         """The beginning of an answer, which says nothing of a thought."""

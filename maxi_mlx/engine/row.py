@@ -86,6 +86,11 @@ class Row:
     arrived_s: float = field(default_factory=time.monotonic)
 
     @property
+    def shift(self) -> int:
+        """How far its answer's positions are from its tokens' count."""
+        return sum(picture.shift for picture in self.pictures)
+
+    @property
     def num_generated(self) -> int:
         return len(self.token_ids) - self.num_prompt_tokens
 

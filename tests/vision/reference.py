@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.nn.layers.quantized import quantize
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 from transformers import AutoTokenizer
@@ -22,6 +23,12 @@ def processor_of(folder: Path) -> Any:
     """The processor in numpy that transformers has for the folder."""
     config = json.loads((folder / "config.json").read_text())
     settings = json.loads((folder / "preprocessor_config.json").read_text())
+    if config["model_type"].startswith("qwen"):
+        from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
+            Qwen2VLImageProcessorPil,
+        )
+
+        return Qwen2VLImageProcessorPil(**settings)
     if config["model_type"] == "gemma3":
         from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 
@@ -33,8 +40,14 @@ def processor_of(folder: Path) -> Any:
 
 def crops(folder: Path, image: Pillow.Image) -> NDArray[np.float32]:
     """(crops, 3, height, width)"""
-    values = np.asarray(processor_of(folder)([image])["pixel_values"])
-    return values.reshape(-1, *values.shape[-3:])
+    found = processor_of(folder)([image])
+    values = np.asarray(found["pixel_values"])
+    if "image_grid_thw" not in found:
+        return values.reshape(-1, *values.shape[-3:])
+    # Patches by fours, each with its three colours in two frames.
+    high, wide = found["image_grid_thw"][0][1:]
+    patches = values.reshape(high // 2, wide // 2, 2, 2, 3, 2, 8, 8)[:, :, :, :, :, 0]
+    return patches.transpose(4, 0, 2, 5, 1, 3, 6).reshape(1, 3, high * 8, wide * 8)
 
 
 @contextmanager
@@ -60,6 +73,28 @@ def open_masks(is_image: Any) -> Iterator[None]:
         yield
 
 
+def embedded(
+    model: Any,
+    config: dict[str, Any],
+    folder: Path,
+    token_ids: mx.array,
+    images: Sequence[Pillow.Image],
+) -> dict[str, Any]:
+    """What the language model takes of a prompt, as mlx-vlm's generator gives it."""
+    mask = mx.ones_like(token_ids)
+    if config["model_type"].startswith("qwen"):
+        found = [processor_of(folder)([image]) for image in images]
+        pixels = mx.array(np.concatenate([each["pixel_values"] for each in found]))
+        grids = mx.array(np.concatenate([each["image_grid_thw"] for each in found]))
+        features = model.get_input_embeddings(token_ids, pixels, image_grid_thw=grids, mask=mask)
+        return {name: value for name, value in features.to_dict().items() if value is not None}
+    pixels = mx.array(np.concatenate([crops(folder, image) for image in images]))
+    if config["model_type"] != "gemma3":
+        pixels = pixels[None]
+    features = model.get_input_embeddings(token_ids, pixels, mask=mask)
+    return {"inputs_embeds": features.inputs_embeds}
+
+
 def greedy(
     folder: Path, text: str, images: Sequence[Pillow.Image], *, max_tokens: int
 ) -> list[int]:
@@ -68,18 +103,16 @@ def greedy(
 
     config = json.loads((folder / "config.json").read_text())
     model = vlm_model(config)
+    if "quantization" in config:
+        quantize(model, **config["quantization"])
     model.load_weights(str(folder / "model.safetensors"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     token_ids = mx.array([tokenizer.encode(text, add_special_tokens=False)])
-    pixels = mx.array(np.concatenate([crops(folder, image) for image in images]))
-    if config["model_type"] != "gemma3":
-        pixels = pixels[None]
-    mask = mx.ones_like(token_ids)
-    vectors = model.get_input_embeddings(token_ids, pixels, mask=mask).inputs_embeds
+    features = embedded(model, config, folder, token_ids, images)
     cache = make_prompt_cache(model.language_model)
     is_image = token_ids[0] == config["image_token_id"]
     with open_masks(is_image if config["model_type"] == "gemma3" else None):
-        logits = model.language_model(token_ids, inputs_embeds=vectors, cache=cache).logits
+        logits = model.language_model(token_ids, cache=cache, **features).logits
     written: list[int] = []
     while len(written) < max_tokens:
         written.append(int(mx.argmax(logits[0, -1])))

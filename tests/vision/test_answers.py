@@ -51,6 +51,7 @@ async def test_alone_again_and_about_another_image(
     assert await engine.count_tokens(ask_about(picture(1), model=model)) == prompts[2]
 
 
+@pytest.mark.slow
 async def test_beside_text_and_other_images(
     engine: Engine, seeing_models: Path, family: str
 ) -> None:

@@ -34,4 +34,8 @@ def test_crops_are_the_same_to_the_pixel(
     ours = prepared.crops.transpose(0, 3, 1, 2)
     assert ours.shape == theirs.shape
     np.testing.assert_allclose(ours, theirs, atol=1e-3)
-    assert prepared.text in prompt_text(family, image)
+    if prepared.grid is None:
+        assert prepared.text in prompt_text(family, image)
+    else:
+        assert prepared.grid == (ours.shape[2] // 16, ours.shape[3] // 16)
+        assert prepared.text == sight.token * (prepared.grid[0] * prepared.grid[1])

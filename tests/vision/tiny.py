@@ -2,18 +2,23 @@
 
 build(folder, "idefics3")    SmolVLM's family: an image in crops of 32 × 32, four tokens a crop
 build(folder, "gemma3")      an image as one square of 32 × 32, four tokens; layers with a window
+build(folder, "qwen2_5_vl")  an image near its own size, a token for 16 × 16; places in it
+build(folder, "qwen3_vl")    the same, and vectors that come to the first layer
+build(folder, "qwen3_5")     the same on layers with states
 """
 
 from __future__ import annotations
 
 import copy
+import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.models.corpus import CORPUS
-from tests.models.families import SIZES
+from tests.models.families import CHATML_TOKENS, SIZES, family_named
 from tests.models.folder import LOGITS_SPREAD, prepare_device, write_json, write_tokenizer
 from tests.models.vocabulary import byte_level_tokenizer
 
@@ -51,6 +56,15 @@ _GEMMA = """\
 {% endfor %}{% if add_generation_prompt %}<start_of_turn>model
 {% endif %}"""
 
+_QWEN = """\
+{% for message in messages %}<|im_start|>{{ message.role }}
+{% if message.content is string %}{{ message.content }}{% else %}\
+{% for part in message.content %}\
+{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part.text }}\
+{% endif %}{% endfor %}{% endif %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
@@ -61,6 +75,42 @@ class Family:
     template: str
     config: Mapping[str, Any]
     preprocessor: Mapping[str, Any]
+
+
+_QWEN_VISION = {
+    "depth": 2,
+    "hidden_size": 32,
+    "in_channels": 3,
+    "intermediate_size": 64,
+    "num_heads": 2,
+    "out_hidden_size": SIZES["hidden_size"],
+    "patch_size": 8,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+}
+
+
+def _qwen(model_type: str, *, text: Mapping[str, Any], vision: Mapping[str, Any]) -> Family:
+    return Family(
+        tokens=(*CHATML_TOKENS, "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"),
+        end="<|im_end|>",
+        beginning="<|endoftext|>",
+        image="<|image_pad|>",
+        template=_QWEN,
+        config={
+            "architectures": ["AnyForConditionalGeneration"],
+            "model_type": model_type,
+            "text_config": {**SIZES, "vocab_size": _VOCABULARY_SIZE, **text},
+            "vision_config": {**_QWEN_VISION, "model_type": model_type, **vision},
+        },
+        preprocessor={
+            "merge_size": 2,
+            "patch_size": 8,
+            "resample": 3,
+            "size": {"shortest_edge": 16 * 16 * 4, "longest_edge": 16 * 16 * 30},
+            "temporal_patch_size": 2,
+        },
+    )
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -118,6 +168,31 @@ FAMILIES: Mapping[str, Family] = {
         },
         preprocessor={"resample": 2, "size": {"height": SIDE, "width": SIDE}},
     ),
+    "qwen2_5_vl": _qwen(
+        "qwen2_5_vl",
+        text={
+            "model_type": "qwen2_5_vl_text",
+            "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]},
+        },
+        vision={"fullatt_block_indexes": [1], "window_size": 32},
+    ),
+    "qwen3_vl": _qwen(
+        "qwen3_vl",
+        text={
+            "model_type": "qwen3_vl_text",
+            "rope_scaling": {
+                "mrope_interleaved": True,
+                "mrope_section": [4, 2, 2],
+                "rope_type": "default",
+            },
+        },
+        vision={"deepstack_visual_indexes": [0], "num_position_embeddings": 16},
+    ),
+    "qwen3_5": _qwen(
+        "qwen3_5",
+        text=family_named("qwen3_5").config["text_config"] | {"vocab_size": _VOCABULARY_SIZE},
+        vision={"deepstack_visual_indexes": [], "num_position_embeddings": 16},
+    ),
 }
 
 
@@ -140,6 +215,8 @@ def build(folder: Path, name: str) -> Path:
         "eos_token_id": end_id,
         "image_token_id": image_id,
         "image_token_index": image_id,
+        # mlx-vlm counts a Qwen's positions by it.
+        "vision_start_token_id": tokenizer.token_to_id("<|vision_start|>"),
     }
     write_json(folder / "config.json", config)
     write_json(folder / "generation_config.json", {"eos_token_id": end_id, "do_sample": False})
@@ -181,3 +258,42 @@ def vlm_model(config: Mapping[str, Any]) -> Any:
     settings.text_config = package.TextConfig.from_dict(dict(config["text_config"]))
     settings.vision_config = package.VisionConfig.from_dict(dict(config["vision_config"]))
     return package.Model(settings)
+
+
+def with_hub_names(source: Path, folder: Path) -> Path:
+    """A copy of the Idefics 3 folder as transformers writes SmolVLM2's."""
+    import mlx.core as mx
+
+    shutil.copytree(source, folder)
+    config = json.loads((source / "config.json").read_text())
+    write_json(folder / "config.json", {**config, "model_type": "smolvlm"})
+    weights = {}
+    for name, value in mx.load(str(source / "model.safetensors")).items():
+        name = name.removeprefix("language_model.")
+        if name.startswith("vision_model.embeddings.patch"):
+            value = value.transpose(0, 3, 1, 2) if value.ndim == 4 else value
+        if not name.startswith(("vision_model.", "connector.", "lm_head.")):
+            name = f"text_model.{name}"
+        weights[name if name.startswith("lm_head.") else f"model.{name}"] = value
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
+    return folder
+
+
+QUANTIZATION = {"group_size": 32, "bits": 8}
+
+
+def quantized(source: Path, folder: Path) -> Path:
+    """A copy in 8 bits, as mlx-vlm converts: eyes too."""
+    import mlx.core as mx
+    from mlx.nn.layers.quantized import quantize
+    from mlx.utils import tree_flatten
+
+    shutil.copytree(source, folder)
+    config = json.loads((source / "config.json").read_text())
+    model = vlm_model(config)
+    model.load_weights(str(source / "model.safetensors"))
+    quantize(model, **QUANTIZATION)
+    write_json(folder / "config.json", {**config, "quantization": QUANTIZATION})
+    weights = dict(tree_flatten(model.parameters()))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
+    return folder

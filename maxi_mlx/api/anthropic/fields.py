@@ -19,7 +19,8 @@ _PROMPT_FIELDS: Mapping[str, Field] = {
     "model": _field("honoured", "a model's id; null, absent or empty: the engine's choice"),
     "messages": _field(
         "honoured",
-        "roles user, assistant, system; a last message of the assistant's is how the answer begins",
+        "roles user, assistant, system; text and images; a last message of the assistant's is how "
+        "the answer begins",
     ),
     "system": _field("honoured", "a string or text blocks"),
     "tools": _field(

@@ -87,7 +87,10 @@ SHARED_FIELDS: Mapping[str, Field] = {
 
 CHAT_FIELDS: Mapping[str, Field] = {
     **SHARED_FIELDS,
-    "messages": _honoured("roles system, developer, user, assistant, tool, function; text parts"),
+    "messages": _honoured(
+        "roles system, developer, user, assistant, tool, function; parts of text, and of images "
+        "(image_url, with a data: URL)"
+    ),
     "logprobs": _honoured("true: with the log-probabilities of the answer's tokens"),
     "top_logprobs": _honoured("0 to 20 alternatives for each token; needs logprobs"),
     "reasoning_effort": _honoured(

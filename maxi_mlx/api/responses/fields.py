@@ -21,8 +21,8 @@ RESPONSE_FIELDS: Mapping[str, Field] = {
     "model": SHARED_FIELDS["model"],
     "input": Field(
         "honoured",
-        "a string, or items: messages of text, function_call, custom_tool_call and their outputs, "
-        "reasoning, item_reference; may be left out after a previous response",
+        "a string, or items: messages of text and images, function_call, custom_tool_call and "
+        "their outputs, reasoning, item_reference; may be left out after a previous response",
     ),
     "instructions": Field(
         "honoured", "a system message in front of all; not handed on to the next response"

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 from maxi_mlx.catalog.model_files import BrokenFile, read_object
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.loading import Loading, Steps
-from maxi_mlx.engine.vision.models import FAMILIES, SettingsMaker
+from maxi_mlx.engine.vision.families import FAMILIES
+from maxi_mlx.engine.vision.models import SettingsMaker
 from maxi_mlx.engine.vision.packages import has_vision_packages
 from maxi_mlx.engine.vision.pictures import is_picture_id, num_picture_tokens, picture_at
+from maxi_mlx.engine.vision.places import Place, positions_of
 
 if TYPE_CHECKING:
     from maxi_mlx.engine.row import PromptJob
@@ -31,6 +34,8 @@ class Eyes:
     def __init__(self, model: Any, settings: Mapping[str, Any], sight: Sight) -> None:
         self._model = model
         self.sight = sight
+        # What an image's vectors depend on besides its pixels, for the prefix cache.
+        self.salt = f"{metadata.version('mlx-vlm')} {sorted(settings.items())}".encode()
         self._factor = float(settings.get("rescale_factor", 1 / 255))
         self._mean = mx.array(settings.get("image_mean", [0.5] * 3), mx.float32)
         self._deviation = mx.array(settings.get("image_std", [0.5] * 3), mx.float32)
@@ -64,21 +69,41 @@ class Eyes:
         mx.eval(vectors)
         return vectors
 
-    def embed(self, token_ids: Sequence[int], job: PromptJob) -> mx.array | None:
-        """The next tokens of a prompt as vectors, (1, tokens, width), those of one image among
-        them; None where there is none."""
+    def read(self, token_ids: Sequence[int], job: PromptJob) -> None:
+        """Runs the model on the next tokens of a prompt with images."""
+        inputs = mx.array(list(token_ids), dtype=mx.uint32)[None]
+        embedded, added = self._embedded(token_ids, job)
+        if not any(picture.grid for picture in job.pictures):
+            self._model(inputs, cache=job.cache, input_embeddings=embedded)
+            return
+        positions = positions_of(job.num_processed, len(token_ids), job.pictures)
+        place = Place(positions=mx.array(positions), added=added)
+        self._model(inputs, cache=job.cache, input_embeddings=embedded, place=place)
+
+    def _embedded(
+        self, token_ids: Sequence[int], job: PromptJob
+    ) -> tuple[mx.array | None, list[mx.array]]:
+        """The tokens as vectors, (1, tokens, width), those of one image among them, and what comes
+        to the first layers; None where there is none."""
         places = [place for place, each in enumerate(token_ids) if is_picture_id(each)]
         picture = job.looked_at
         if not places or picture is None:
-            return None
+            return None, []
         begun = num_picture_tokens(job.token_ids[picture.start : job.num_processed])
         vectors = mx.concatenate(job.vectors)[begun : begun + len(places)]
         known = [0 if is_picture_id(each) else each for each in token_ids]
         embedded: mx.array = self._model.embed(mx.array(known, mx.uint32))
-        embedded[mx.array(places)] = vectors.astype(embedded.dtype)
+        own, *more = mx.split(vectors, vectors.shape[1] // embedded.shape[1], axis=1)
+        where = mx.array(places)
+        embedded[where] = own.astype(embedded.dtype)
+        added = []
+        for each in more:
+            layer = mx.zeros_like(embedded)
+            layer[where] = each.astype(embedded.dtype)
+            added.append(layer[None])
         if job.num_processed + len(token_ids) >= picture.end:
             job.looked_at, job.vectors = None, []
-        return embedded[None]
+        return embedded[None], added
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,18 @@ _ID_BYTES = 4
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
     """One image of a prompt, whose tokens lie from ``start`` to before ``end``; between them may be
-    text, such as the crops' names. ``crops`` is (crops, height, width, 3)."""
+    text, such as the crops' names. ``crops`` is (crops, height, width, 3). ``grid`` is how many
+    tokens lie down and across, in a model for which they do (`places`)."""
 
     start: int
     end: int
     crops: NDArray[np.uint8] = field(repr=False)
+    grid: tuple[int, int] | None = None
+
+    @property
+    def shift(self) -> int:
+        """How far positions behind it are from the tokens' count."""
+        return 0 if self.grid is None else max(self.grid) - self.grid[0] * self.grid[1]
 
 
 def is_picture_id(token_id: int) -> bool:

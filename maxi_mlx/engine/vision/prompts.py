@@ -40,9 +40,15 @@ def put_in(sight: Sight, text: str, images: Sequence[PreparedImage]) -> str:
 
 
 def place_pictures(
-    sight: Sight, token_ids: Sequence[int], images: Sequence[PreparedImage], *, token_id: int
+    sight: Sight,
+    token_ids: Sequence[int],
+    images: Sequence[PreparedImage],
+    *,
+    token_id: int,
+    salt: bytes,
 ) -> tuple[list[int], tuple[Picture, ...]]:
-    """The same ids with those of the images, and where these are."""
+    """The same ids with those of the images, and where these are. ``salt`` is what images' vectors
+    depend on besides the pixels."""
     places = [place for place, each in enumerate(token_ids) if each == token_id]
     counts = [image.text.count(sight.token) for image in images]
     if len(places) != sum(counts):
@@ -52,9 +58,9 @@ def place_pictures(
     placed, pictures, begun = list(token_ids), [], 0
     for image, count in zip(images, counts, strict=True):
         own = places[begun : begun + count]
-        for place, picture_id in zip(own, picture_ids(image.digest, count), strict=True):
+        for place, picture_id in zip(own, picture_ids(salt + image.digest, count), strict=True):
             placed[place] = picture_id
-        pictures.append(Picture(own[0], own[-1] + 1, image.crops))
+        pictures.append(Picture(own[0], own[-1] + 1, image.crops, image.grid))
         begun += count
     if pictures and pictures[-1].end == len(placed):
         raise InvalidRequest("The prompt ends in an image: there is nothing to go on from.")

@@ -19,17 +19,21 @@ from PIL import Image as Pillow
 Settings = Mapping[str, Any]
 
 # In Pillow's numbers, which preprocessor_config.json has.
-_LANCZOS, _BILINEAR = 1, 2
+_LANCZOS, _BILINEAR, _BICUBIC = 1, 2, 3
+# Of one of Qwen's images. Their own files let it have 16,000, which is a context full of it.
+_MOST_TOKENS = 4096
 # The longest side that transformers lets an Idefics 3 image grow to.
 _MAX_SIDE = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedImage:
-    """``crops`` is (crops, height, width, 3); ``text`` has the image's tokens in it."""
+    """``crops`` is (crops, height, width, 3); ``text`` has the image's tokens in it, which lie in a
+    ``grid`` where their places count."""
 
     text: str
     crops: NDArray[np.uint8] = field(repr=False)
+    grid: tuple[int, int] | None = None
 
     @property
     def digest(self) -> bytes:
@@ -136,6 +140,44 @@ class Gemma3Sight:
         )
 
 
+class QwenSight:
+    """Qwen's: all of the image, near its own size, a token for a square of patches."""
+
+    placeholder = token = "<|image_pad|>"
+
+    def __init__(self, settings: Settings, config: Settings) -> None:
+        patch = int(settings.get("patch_size", config["vision_config"].get("patch_size", 14)))
+        self._square = patch * int(settings.get("merge_size", 2))
+        size = settings.get("size", {})
+        fewest = settings.get("min_pixels") or size.get("shortest_edge") or 56 * 56
+        most = settings.get("max_pixels") or size.get("longest_edge") or 28 * 28 * 1280
+        self._fewest = int(fewest)
+        self._most = min(int(most), _MOST_TOKENS * self._square**2)
+        self._resample = Pillow.Resampling(settings.get("resample", _BICUBIC))
+
+    def prepare(self, image: Pillow.Image) -> PreparedImage:
+        width, height = self._fitting(*image.size)
+        grid = height // self._square, width // self._square
+        crops = _stacked([image.resize((width, height), self._resample)])
+        return PreparedImage(text=self.token * (grid[0] * grid[1]), crops=crops, grid=grid)
+
+    def _fitting(self, width: int, height: int) -> tuple[int, int]:
+        """Whole squares, neither too few nor too many of them, and the sides' ratio as it is."""
+        square = self._square
+        sides = round(width / square) * square, round(height / square) * square
+        if sides[0] * sides[1] > self._most:
+            factor = math.sqrt(self._most / (width * height))
+            down = (max(math.floor(side * factor / square), 1) for side in (width, height))
+            wide, high = (count * square for count in down)
+            return wide, high
+        if sides[0] * sides[1] < self._fewest:
+            factor = math.sqrt(self._fewest / (width * height))
+            up = (math.ceil(side * factor / square) for side in (width, height))
+            wide, high = (count * square for count in up)
+            return wide, high
+        return sides
+
+
 def _longest_side(size: tuple[int, int], longest: int) -> tuple[int, int]:
     """So that the longer side is ``longest``, however small the image; the other one is even."""
     width, height = size
@@ -165,4 +207,10 @@ SIGHTS: Mapping[str, Callable[[Settings, Settings], Sight]] = {
     "idefics3": Idefics3Sight,
     "smolvlm": Idefics3Sight,
     "gemma3": Gemma3Sight,
+    "qwen2_vl": QwenSight,
+    "qwen2_5_vl": QwenSight,
+    "qwen3_vl": QwenSight,
+    "qwen3_vl_moe": QwenSight,
+    "qwen3_5": QwenSight,
+    "qwen3_5_moe": QwenSight,
 }
