@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from maxi_mlx.api.openai.answer_schema import ErrorBody
 from maxi_mlx.api.openapi import OpenAPIDocument
-from maxi_mlx.api.openapi.operation import Content, Operation, whole
-from maxi_mlx.server.answer_schema import CacheReport, Health, Probe
+from maxi_mlx.api.openapi.operation import Content, Operation, events, whole
+from maxi_mlx.server.answer_schema import CacheReport, CancelledRequest, Health, Probe, Status
 
 _ERRORS = (ErrorBody,)
 
@@ -59,5 +59,26 @@ OPENAPI = Operation(
     tag="Server",
     summary="This document.",
     answers=(whole(OpenAPIDocument),),
+    errors=_ERRORS,
+)
+
+STATUS = Operation(
+    tag="Server",
+    summary="What the server is doing right now.",
+    answers=(whole(Status),),
+    errors=_ERRORS,
+)
+
+STATUS_EVENTS = Operation(
+    tag="Server",
+    summary="The same, once a second, for as long as somebody reads.",
+    answers=(events(Status),),
+    errors=_ERRORS,
+)
+
+CANCEL_REQUEST = Operation(
+    tag="Server",
+    summary="Ends a request that is under way; its client gets an error that says so.",
+    answers=(whole(CancelledRequest),),
     errors=_ERRORS,
 )

@@ -36,6 +36,7 @@ from maxi_mlx.server import (
     ollama_pull,
     operations,
     responses,
+    status,
 )
 from maxi_mlx.server.openapi import openapi as send_openapi
 
@@ -52,7 +53,11 @@ PROTOCOLS: Mapping[Tag, str] = {
     "Ollama": "ollama",
     "LM Studio": "lm_studio",
 }
-PARAMETERS = {"{model}": "{id:.*[^/]}", "{response_id}": "{id:[^/]+}"}
+PARAMETERS = {
+    "{model}": "{id:.*[^/]}",
+    "{response_id}": "{id:[^/]+}",
+    "{request_id}": "{id:[^/]+}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,14 @@ TABLE = (
     Route("GET", "/metrics", metrics.metrics, operations.METRICS, "metrics"),
     Route("GET", "/openapi.json", send_openapi, operations.OPENAPI),
     Route("GET", "/v1/cache/stats", cache_stats.cache_stats, operations.CACHE_STATS),
+    Route("GET", "/v1/status", status.status, operations.STATUS, "status"),
+    Route("GET", "/v1/status/events", status.status_events, operations.STATUS_EVENTS),
+    Route(
+        "POST",
+        "/v1/status/requests/{request_id}/cancel",
+        status.cancel_request,
+        operations.CANCEL_REQUEST,
+    ),
     Route("GET", "/v1/models", models.list_models, openai.MODELS),
     Route("GET", "/v1/models/{model}", models.get_model, openai.MODEL),
     Route("POST", "/v1/chat/completions", generation.chat, openai.CHAT),
