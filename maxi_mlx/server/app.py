@@ -19,6 +19,7 @@ from maxi_mlx.server.feeds import Feeds
 from maxi_mlx.server.guard import add_headers, guard
 from maxi_mlx.server.metrics_registry import Metrics
 from maxi_mlx.server.origins import OriginPolicy
+from maxi_mlx.server.page_files import PageFiles
 from maxi_mlx.server.response_runs import ResponseRuns
 from maxi_mlx.server.response_store import ResponseStore
 from maxi_mlx.server.routes import DOCUMENTED, ROUTES, TABLE
@@ -44,6 +45,7 @@ def create_app(settings: Settings, engine: Engine, catalog: Catalog) -> web.Appl
     app[keys.RESPONSE_STORE] = ResponseStore(settings)
     app[keys.RESPONSE_RUNS] = ResponseRuns()
     app[keys.DESCRIPTION] = Description(DOCUMENTED, has_keys=bool(settings.api_keys))
+    app[keys.PAGE_FILES] = PageFiles()
     app[keys.STARTED_AT] = time.monotonic()
     app[keys.KEEP_ALIVE_S] = DEFAULT_KEEP_ALIVE_S
     app[keys.METRICS] = Metrics(engine)

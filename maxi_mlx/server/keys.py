@@ -11,6 +11,7 @@ from maxi_mlx.server.description import Description
 from maxi_mlx.server.feeds import Feeds
 from maxi_mlx.server.metrics_registry import Metrics
 from maxi_mlx.server.origins import OriginPolicy
+from maxi_mlx.server.page_files import PageFiles
 from maxi_mlx.server.record import RequestRecord
 from maxi_mlx.server.response_runs import ResponseRuns
 from maxi_mlx.server.response_store import ResponseStore
@@ -30,6 +31,7 @@ WATCHERS = web.AppKey("watchers", Watchers)
 RESPONSE_STORE = web.AppKey("response_store", ResponseStore)
 RESPONSE_RUNS = web.AppKey("response_runs", ResponseRuns)
 DESCRIPTION = web.AppKey("description", Description)
+PAGE_FILES = web.AppKey("page_files", PageFiles)
 STARTED_AT = web.AppKey("started_at", float)  # time.monotonic()
 KEEP_ALIVE_S = web.AppKey("keep_alive_s", float)
 

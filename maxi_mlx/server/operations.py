@@ -6,13 +6,22 @@ from maxi_mlx.api.openai.answer_schema import ErrorBody
 from maxi_mlx.api.openapi import OpenAPIDocument
 from maxi_mlx.api.openapi.operation import Content, Operation, events, whole
 from maxi_mlx.server.answer_schema import CacheReport, CancelledRequest, Health, Probe, Status
+from maxi_mlx.server.page_files import TYPES
 
 _ERRORS = (ErrorBody,)
 
 ROOT = Operation(
     tag="Server",
-    summary="That the server is up.",
-    answers=(Content(media_type="text/plain"),),
+    summary="That the server is up; for browsers, the web page.",
+    answers=(Content(media_type="text/plain"), Content(media_type="text/html")),
+    errors=_ERRORS,
+    needs_key=False,
+)
+
+PAGE_FILE = Operation(
+    tag="Server",
+    summary="A file of the web page.",
+    answers=tuple(Content(media_type=each) for each in TYPES.values()),
     errors=_ERRORS,
     needs_key=False,
 )

@@ -22,6 +22,7 @@ from maxi_mlx.api.openapi.operation import Operation, Tag
 from maxi_mlx.api.responses import operations as response
 from maxi_mlx.server import (
     audio,
+    browser,
     cache_stats,
     embeddings,
     generation,
@@ -57,6 +58,7 @@ PARAMETERS = {
     "{model}": "{id:.*[^/]}",
     "{response_id}": "{id:[^/]+}",
     "{request_id}": "{id:[^/]+}",
+    "{file}": "{file:[^/]+}",
 }
 
 
@@ -93,7 +95,8 @@ def spelled(path: str) -> str:
 
 
 TABLE = (
-    Route("GET", "/", health.root, operations.ROOT, "root"),
+    Route("GET", "/", browser.root, operations.ROOT, "root"),
+    Route("GET", "/page/{file}", browser.page_file, operations.PAGE_FILE, "page"),
     Route("GET", "/health", health.health, operations.HEALTH, "health"),
     Route("GET", "/health/live", health.live, operations.LIVE, "live"),
     Route("GET", "/health/ready", health.ready, operations.READY, "ready"),

@@ -56,8 +56,8 @@ class Attacked:
 
     def likely(self, parameter: str) -> str:
         """What a path's parameter could be."""
-        if parameter == "model":
-            return LANGUAGE
+        if parameter in ("model", "file"):
+            return LANGUAGE if parameter == "model" else "app.js"
         return self.request_id() if parameter == "request_id" else self.response_id()
 
     def response_id(self) -> str:
