@@ -16,6 +16,7 @@ from maxi_mlx.core.settings import Settings
 from tests.browser.speeches import SPEECHES
 from tests.browser.talking_engine import TalkingEngine
 from tests.clients.conftest import Served, serving
+from tests.clients.conftest import clients_folder as clients_folder
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -69,6 +70,7 @@ class Tab:
     complaints: list[str] = field(default_factory=list)
 
     def open(self, place: str = "") -> Page:
+        self.page.bring_to_front()
         self.page.goto(self.url + place)
         return self.page
 

@@ -1,5 +1,5 @@
-"""The real engine, which says what a test tells it to where it is asked for it by name: text that no
-model of the tests writes, at a pace that a test can keep up with."""
+"""The real engine, which says what a test tells it to where it is asked a question of the test's:
+text that no model of the tests writes, at a pace that a test can keep up with."""
 
 from __future__ import annotations
 
