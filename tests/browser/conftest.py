@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, Request, expect, sync_playwright
 
 from maxi_mlx.core.settings import Settings
 from tests.browser.speeches import SPEECHES
@@ -26,17 +27,27 @@ PHONE = {"width": 390, "height": 844}
 expect.set_options(timeout=10_000)
 
 
-# Not for the whole session: as long as it is there, no other test's event loop can run.
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def options(*arguments: str) -> dict[str, Any]:
+    """What starts Chromium; skips the test where there is none."""
     found = [path for name in PROGRAMS if (path := shutil.which(name))]
     if not found:
         pytest.skip("the page's tests need Chromium (apt-get install chromium)")
     as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return {"executable_path": found[0], "args": [*as_root, *arguments]}
+
+
+# Not for the whole session: as long as it is there, no other test's event loop can run.
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Playwright]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found[0], args=as_root)
-        yield browser
-        browser.close()
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    browser = playwright.chromium.launch(**options())
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="session")

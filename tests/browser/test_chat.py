@@ -179,3 +179,9 @@ def test_an_unreachable_server_is_said_to_be(tab: Tab) -> None:
     tab.page.locator(".error").get_by_role("button", name="Try again").click()
     assert tab.answer() == DIALOGUES["greeting"].reply
     tab.complaints.clear()  # the browser says so, too
+
+
+def test_there_is_no_button_where_no_model_sees_or_hears(tab: Tab) -> None:
+    expect(tab.page.locator("#message")).to_be_enabled()
+    expect(tab.page.get_by_label("Add a picture")).to_be_hidden()
+    expect(tab.page.get_by_label("Record your voice")).to_be_hidden()

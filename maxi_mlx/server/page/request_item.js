@@ -4,7 +4,14 @@ import { Failure } from "./api.js";
 import { el } from "./dom.js";
 import * as format from "./format.js";
 
-const APIS = { openai: "OpenAI", anthropic: "Anthropic", ollama: "Ollama", jina: "Rerank" };
+const APIS = {
+  openai: "OpenAI",
+  responses: "Responses",
+  anthropic: "Anthropic",
+  ollama: "Ollama",
+  lm_studio: "LM Studio",
+  jina: "Rerank",
+};
 
 export function requestItem(request, { cancel }) {
   const badge = el("span", { class: "badge busy" });
