@@ -17,8 +17,8 @@ logger = logging.getLogger("maxi_mlx.requests")
 
 CLIENT_LEFT_STATUS = 499  # never sent, as nobody is there to read it; proxies log the same number
 LOGGED_PATH_LENGTH = 200
-# Asked every few seconds by whoever watches.
-QUIET_ROUTES = frozenset({"root", "health", "live", "ready", "metrics"})
+# Asked every few seconds by whoever watches, or a dozen at once by a browser.
+QUIET_ROUTES = frozenset({"root", "page", "health", "live", "ready", "metrics", "status"})
 
 
 @web.middleware

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from maxi_mlx.engine.status import EngineStatus, MemoryStatus
+from maxi_mlx.engine.status import EngineState, EngineStatus, MemoryStatus
 
 
 class SettingValue(TypedDict):
@@ -97,3 +97,66 @@ class CacheReport(TypedDict):
     prefix_cache: AllPrefixes
     models: list[LoadedModelStats]
     memory: MemoryStatus | None
+
+
+class StatusPrefixes(TypedDict):
+    bytes: int
+    limit_bytes: int
+    disk_bytes: int | None
+    disk_limit_bytes: int | None
+    hit_rate_last_hour: float | None
+    tokens_saved: int
+
+
+class StatusModel(TypedDict):
+    id: str
+    state: Literal["loading", "ready"]
+    weight_bytes: int
+    kv_cache_bytes: int
+    num_running: int
+    expires_in_s: float | None
+    is_pinned: bool
+
+
+# Waiting for a model or a place, reading the prompt, writing the answer; working: on a recording.
+RequestPhase = Literal["waiting", "reading", "writing", "working"]
+
+
+class RequestUnderWay(TypedDict):
+    """``read_tokens`` of its prompt are read; the rate is that of its answer so far."""
+
+    id: str
+    api: str | None
+    path: str
+    model: str | None
+    phase: RequestPhase
+    elapsed_s: float
+    prompt_tokens: int | None
+    read_tokens: int | None
+    completion_tokens: int
+    tokens_per_second: float | None
+
+
+class Status(TypedDict):
+    """``tokens_per_second`` is of all requests, over the last two seconds; ``completion_tokens``
+    were written since the start."""
+
+    version: str
+    state: EngineState
+    fault: str | None
+    uptime_s: float
+    num_running: int
+    num_waiting: int
+    tokens_per_second: float
+    completion_tokens: int
+    memory: MemoryStatus | None
+    weight_bytes: int
+    kv_cache_bytes: int
+    prefix_cache: StatusPrefixes
+    models: list[StatusModel]
+    requests: list[RequestUnderWay]
+
+
+class CancelledRequest(TypedDict):
+    id: str
+    cancelled: Literal[True]

@@ -15,15 +15,18 @@ from maxi_mlx.server.access_log import recording
 from maxi_mlx.server.auth import authentication
 from maxi_mlx.server.description import Description
 from maxi_mlx.server.errors import error_rendering
+from maxi_mlx.server.feeds import Feeds
 from maxi_mlx.server.guard import add_headers, guard
 from maxi_mlx.server.hub_downloads import HubDownloads
 from maxi_mlx.server.metrics_registry import Metrics
 from maxi_mlx.server.origins import OriginPolicy
+from maxi_mlx.server.page_files import PageFiles
 from maxi_mlx.server.response_runs import ResponseRuns
 from maxi_mlx.server.response_store import ResponseStore
 from maxi_mlx.server.routes import DOCUMENTED, ROUTES, TABLE
 from maxi_mlx.server.running import RunningRequests
 from maxi_mlx.server.stream import DEFAULT_KEEP_ALIVE_S
+from maxi_mlx.server.watchers import Watchers
 
 
 def create_app(settings: Settings, engine: Engine, catalog: Catalog) -> web.Application:
@@ -37,12 +40,14 @@ def create_app(settings: Settings, engine: Engine, catalog: Catalog) -> web.Appl
     app[keys.ENGINE] = engine
     app[keys.CATALOG] = catalog
     app[keys.ORIGINS] = OriginPolicy.of(settings)
-    app[keys.FEEDS] = set()
+    app[keys.FEEDS] = Feeds()
     app[keys.RUNNING] = RunningRequests()
+    app[keys.WATCHERS] = Watchers()
     app[keys.RESPONSE_STORE] = ResponseStore(settings)
     app[keys.RESPONSE_RUNS] = ResponseRuns()
     app[keys.HUB_DOWNLOADS] = HubDownloads()
     app[keys.DESCRIPTION] = Description(DOCUMENTED, has_keys=bool(settings.api_keys))
+    app[keys.PAGE_FILES] = PageFiles()
     app[keys.STARTED_AT] = time.monotonic()
     app[keys.KEEP_ALIVE_S] = DEFAULT_KEEP_ALIVE_S
     app[keys.METRICS] = Metrics(engine)
@@ -75,5 +80,6 @@ async def _response_store(app: web.Application) -> AsyncIterator[None]:
 async def _end_answers(app: web.Application) -> None:
     # Before the connections are closed: what is still running ends with an event that says so,
     # instead of a cut.
+    app[keys.WATCHERS].end()
     for feed in app[keys.FEEDS]:
         feed.end()

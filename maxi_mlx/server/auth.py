@@ -11,8 +11,9 @@ from aiohttp.typedefs import Handler
 from maxi_mlx.core.errors import Unauthorized
 from maxi_mlx.server.keys import SETTINGS
 
-# Probes work without a key; they then say little more than that the server is up.
-OPEN_ROUTES = frozenset({"root", "health", "live", "ready"})
+# Probes work without a key; they then say little more than that the server is up. The page asks its
+# user for one.
+OPEN_ROUTES = frozenset({"root", "page", "health", "live", "ready"})
 
 
 @web.middleware

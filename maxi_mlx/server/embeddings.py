@@ -13,7 +13,7 @@ from aiohttp import web
 from maxi_mlx.api import jina, openai
 from maxi_mlx.server.body import read_body
 from maxi_mlx.server.generation import LARGE_BODY_BYTES
-from maxi_mlx.server.keys import ENGINE, RECORD
+from maxi_mlx.server.keys import ENGINE, FEEDS, RECORD
 
 Parsed = TypeVar("Parsed")
 
@@ -25,7 +25,7 @@ async def embed(request: web.Request) -> web.Response:
     record = request[RECORD]
     call = await _parsed(request, openai.parse_embedding)
     record.observe_request(call.request)
-    result = await request.app[ENGINE].embed(call.request)
+    result = await request.app[FEEDS].waited_for(record, request.app[ENGINE].embed(call.request))
     record.model, record.prompt_tokens = result.model, result.prompt_tokens
     write = partial(openai.embedding_body, result, call.encoding_format)
     body = write() if result.rows.size < _MANY_NUMBERS else await asyncio.to_thread(write)
@@ -36,7 +36,7 @@ async def rerank(request: web.Request) -> web.Response:
     record = request[RECORD]
     call = await _parsed(request, jina.parse_rerank)
     record.observe_request(call.request)
-    result = await request.app[ENGINE].score(call.request)
+    result = await request.app[FEEDS].waited_for(record, request.app[ENGINE].score(call.request))
     record.model, record.prompt_tokens = result.model, result.prompt_tokens
     body = jina.rerank_body(result, call, id="rerank-" + record.id.removeprefix("req-"))
     return web.Response(body=body, content_type="application/json")
@@ -46,7 +46,7 @@ async def score(request: web.Request) -> web.Response:
     record = request[RECORD]
     asked = await _parsed(request, jina.parse_score)
     record.observe_request(asked)
-    result = await request.app[ENGINE].score(asked)
+    result = await request.app[FEEDS].waited_for(record, request.app[ENGINE].score(asked))
     record.model, record.prompt_tokens = result.model, result.prompt_tokens
     body = jina.score_body(
         result, id="score-" + record.id.removeprefix("req-"), created=int(time.time())

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from maxi_mlx.core.errors import EngineFailed, MaxiError, Unavailable
 from maxi_mlx.core.events import Completed, Event, Failed, Started
 from maxi_mlx.core.transcription import Transcribed, TranscriptionEvent, TranscriptionStarted
+from maxi_mlx.server.feeds import Feeds
 from maxi_mlx.server.record import RequestRecord
 
 logger = logging.getLogger(__name__)
@@ -38,12 +39,12 @@ class Feed(Generic[E]):
         *,
         asked_model: str,
         record: RequestRecord,
-        among: set[Feed[Any]],
+        among: Feeds,
     ) -> None:
         self.model = asked_model
         self.has_ended = False
         self._events: AsyncIterator[E] = events
-        self._record = record
+        self.record = record
         self._among = among
         self._arrived: list[E] = []
         self._wake = asyncio.Event()
@@ -86,10 +87,13 @@ class Feed(Generic[E]):
                 return []
         self._wake.clear()
         taken, self._arrived = self._arrived, []
+        num_before = self.record.completion_tokens or 0
         for event in taken:
-            self._record.observe(event)
+            self.record.observe(event)
             if isinstance(event, Started | TranscriptionStarted):
                 self.model = event.model
+        if num_new := (self.record.completion_tokens or 0) - num_before:
+            self._among.count_tokens(num_new)
         self.has_ended = self._is_complete
         return taken
 
@@ -113,7 +117,7 @@ class Feed(Generic[E]):
             return
         error = task.exception()
         if error is not None:
-            identity = self._record.id
+            identity = self.record.id
             logger.error("request %s failed inside the server", identity, exc_info=error)
             message = (
                 f"Something went wrong inside the server. Its log says what, under {identity}."

@@ -61,7 +61,7 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
         # Anthropic's clients look for the second.
         response.headers["X-Request-Id"] = response.headers["Request-Id"] = record.id
     response.headers["Server"] = f"maxi-mlx/{maxi_mlx.__version__}"
-    response.headers["Vary"] = "Origin"
+    response.headers["Vary"] = ", ".join([*response.headers.getall("Vary", ()), "Origin"])
     origin = request.headers.get("Origin")
     if origin is None:
         return

@@ -38,10 +38,6 @@ NOT_YET: dict[EngineState, str] = {
 }
 
 
-async def root(_: web.Request) -> web.Response:
-    return web.Response(text=f"maxi-mlx {maxi_mlx.__version__} is running\n")
-
-
 async def health(request: web.Request) -> web.Response:
     status = request.app[ENGINE].status()
     body: dict[str, Any] = {

@@ -111,8 +111,8 @@ async def _embed(request: web.Request, parse: Callable[..., ollama.EmbedCall]) -
     record.observe_request(call.request)
     result = None
     if call.request.inputs:
-        engine = request.app[ENGINE]
-        result = await engine.embed(call.request, keep_alive_s=call.keep_alive_s)
+        embedding = request.app[ENGINE].embed(call.request, keep_alive_s=call.keep_alive_s)
+        result = await request.app[FEEDS].waited_for(record, embedding)
         record.model, record.prompt_tokens = result.model, result.prompt_tokens
     elif call.request.model:
         await _load_or_unload(request, call.request.model, call.keep_alive_s)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from maxi_mlx.api.openai.answer_schema import ErrorBody
 from maxi_mlx.api.openapi import OpenAPIDocument
-from maxi_mlx.api.openapi.operation import Content, Operation, whole
-from maxi_mlx.server.answer_schema import CacheReport, Health, Probe
+from maxi_mlx.api.openapi.operation import Content, Operation, events, whole
+from maxi_mlx.server.answer_schema import CacheReport, CancelledRequest, Health, Probe, Status
+from maxi_mlx.server.page_files import TYPES
 
 _ERRORS = (ErrorBody,)
 
 ROOT = Operation(
     tag="Server",
-    summary="That the server is up.",
-    answers=(Content(media_type="text/plain"),),
+    summary="That the server is up; for browsers, the web page.",
+    answers=(Content(media_type="text/plain"), Content(media_type="text/html")),
+    errors=_ERRORS,
+    needs_key=False,
+)
+
+PAGE_FILE = Operation(
+    tag="Server",
+    summary="A file of the web page.",
+    answers=tuple(Content(media_type=each) for each in TYPES.values()),
     errors=_ERRORS,
     needs_key=False,
 )
@@ -59,5 +68,26 @@ OPENAPI = Operation(
     tag="Server",
     summary="This document.",
     answers=(whole(OpenAPIDocument),),
+    errors=_ERRORS,
+)
+
+STATUS = Operation(
+    tag="Server",
+    summary="What the server is doing right now.",
+    answers=(whole(Status),),
+    errors=_ERRORS,
+)
+
+STATUS_EVENTS = Operation(
+    tag="Server",
+    summary="The same, once a second, for as long as somebody reads.",
+    answers=(events(Status),),
+    errors=_ERRORS,
+)
+
+CANCEL_REQUEST = Operation(
+    tag="Server",
+    summary="Ends a request that is under way; its client gets an error that says so.",
+    answers=(whole(CancelledRequest),),
     errors=_ERRORS,
 )

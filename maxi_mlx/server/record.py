@@ -12,6 +12,7 @@ from maxi_mlx.core.events import (
     Event,
     Failed,
     Finished,
+    PrefillProgress,
     ReasoningDelta,
     Started,
     TextDelta,
@@ -51,6 +52,9 @@ class RequestRecord:
     error: str | None = None  # what a failure of ours was; a client's mistake only the client reads
     status: int | None = None
     started_at: float = field(default_factory=time.monotonic)
+    # While it lasts: how much of its prompt is read, and when its first token came.
+    read_tokens: int | None = None
+    first_token_at: float | None = None
     prompt_log: PromptLog | None = None
 
     def observe_request(self, request: AnyRequest) -> None:
@@ -71,8 +75,11 @@ class RequestRecord:
             case Started():
                 self.model = event.model
                 self.prompt_tokens = event.prompt_tokens
+            case PrefillProgress():
+                self.read_tokens = event.processed_tokens
             case TextDelta() | ReasoningDelta() | ToolCallDelta():
                 self.completion_tokens = (self.completion_tokens or 0) + 1
+                self.first_token_at = self.first_token_at or time.monotonic()
             case Finished():
                 self.reason = event.reason
             case Completed():

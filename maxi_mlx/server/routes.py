@@ -22,6 +22,7 @@ from maxi_mlx.api.openapi.operation import Operation, Tag
 from maxi_mlx.api.responses import operations as response
 from maxi_mlx.server import (
     audio,
+    browser,
     cache_stats,
     embeddings,
     generation,
@@ -37,6 +38,7 @@ from maxi_mlx.server import (
     ollama_pull,
     operations,
     responses,
+    status,
 )
 from maxi_mlx.server.openapi import openapi as send_openapi
 
@@ -53,7 +55,12 @@ PROTOCOLS: Mapping[Tag, str] = {
     "Ollama": "ollama",
     "LM Studio": "lm_studio",
 }
-PARAMETERS = {"{model}": "{id:.*[^/]}", "{response_id}": "{id:[^/]+}"}
+PARAMETERS = {
+    "{model}": "{id:.*[^/]}",
+    "{response_id}": "{id:[^/]+}",
+    "{request_id}": "{id:[^/]+}",
+    "{file}": "{file:[^/]+}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +96,22 @@ def spelled(path: str) -> str:
 
 
 TABLE = (
-    Route("GET", "/", health.root, operations.ROOT, "root"),
+    Route("GET", "/", browser.root, operations.ROOT, "root"),
+    Route("GET", "/page/{file}", browser.page_file, operations.PAGE_FILE, "page"),
     Route("GET", "/health", health.health, operations.HEALTH, "health"),
     Route("GET", "/health/live", health.live, operations.LIVE, "live"),
     Route("GET", "/health/ready", health.ready, operations.READY, "ready"),
     Route("GET", "/metrics", metrics.metrics, operations.METRICS, "metrics"),
     Route("GET", "/openapi.json", send_openapi, operations.OPENAPI),
     Route("GET", "/v1/cache/stats", cache_stats.cache_stats, operations.CACHE_STATS),
+    Route("GET", "/v1/status", status.status, operations.STATUS, "status"),
+    Route("GET", "/v1/status/events", status.status_events, operations.STATUS_EVENTS),
+    Route(
+        "POST",
+        "/v1/status/requests/{request_id}/cancel",
+        status.cancel_request,
+        operations.CANCEL_REQUEST,
+    ),
     Route("GET", "/v1/models", models.list_models, openai.MODELS),
     Route("GET", "/v1/models/{model}", models.get_model, openai.MODEL),
     Route("POST", "/v1/chat/completions", generation.chat, openai.CHAT),

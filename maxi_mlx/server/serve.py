@@ -18,7 +18,7 @@ from maxi_mlx.engine.engine import Engine
 from maxi_mlx.server.address import BACKLOG, address, listen, tls_context
 from maxi_mlx.server.app import create_app
 from maxi_mlx.server.http_log import http_logger
-from maxi_mlx.server.keys import ENGINE, RUNNING, SETTINGS
+from maxi_mlx.server.keys import ENGINE, RUNNING, SETTINGS, WATCHERS
 
 logger = logging.getLogger(__name__)
 
@@ -90,11 +90,14 @@ async def _drain(app: web.Application, *, stop: Stop) -> None:
     """Lets running answers finish, until the time is up or somebody insists."""
     timeout_s = app[SETTINGS].drain_timeout_s
     running = app[RUNNING]
-    if running.num_running:
+    # Whoever only watches is not waited for.
+    num_running = running.num_running - app[WATCHERS].num_watching
+    app[WATCHERS].end()
+    if num_running:
         logger.info(
             "stopping; requests still running: %d, for at most %g s. "
             "Interrupt again to end at once.",
-            running.num_running,
+            num_running,
             timeout_s,
         )
 

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from click.testing import CliRunner
 
 from maxi_mlx.catalog.catalog import Catalog, Root
@@ -39,9 +40,10 @@ PYTHON_LIBRARIES = ("litellm==1.110.2", "langchain-openai==1.7.4")
 
 @dataclass(frozen=True)
 class Served:
-    """``base_url`` is what a client is given; ``engine`` is the one behind it."""
+    """``base_url`` is what a client is given; ``app`` and ``engine`` are those behind it."""
 
     base_url: str
+    app: web.Application
     engine: Engine
 
     def is_idle(self) -> bool:
@@ -71,7 +73,7 @@ def serving(
         async with started() as start:
             root = Root(folder, "tests", "folders")
             client = await start(settings or Settings(), root, make_engine=make_engine)
-            served = Served(f"http://127.0.0.1:{client.port}/v1", client.engine)
+            served = Served(f"http://127.0.0.1:{client.port}/v1", client.app, client.engine)
 
             def end() -> None:
                 loop.call_soon_threadsafe(ended.set)

@@ -30,6 +30,7 @@ from maxi_mlx.core.events import (
 )
 from maxi_mlx.server import stream
 from maxi_mlx.server.feed import EventFeed
+from maxi_mlx.server.feeds import Feeds
 from maxi_mlx.server.keys import FEEDS, KEEP_ALIVE_S, RECORD
 from maxi_mlx.server.record import RequestRecord
 from maxi_mlx.server.stream import send_stream
@@ -266,7 +267,7 @@ async def test_an_engine_that_ends_under_a_request_is_said_to_have_ended(start: 
 
 @pytest.mark.parametrize("steps", [0, 1, 3], ids=["before it began", "at once", "later"])
 async def test_a_feed_that_is_ended_says_so_once(steps: int) -> None:
-    feeds: set[EventFeed] = set()
+    feeds = Feeds()
     events = Endless(STARTED, pause_s=60)
     feed = EventFeed(
         events(),
@@ -275,7 +276,7 @@ async def test_a_feed_that_is_ended_says_so_once(steps: int) -> None:
         among=feeds,
     )
     async with feed:
-        assert feeds == {feed}
+        assert list(feeds) == [feed]
         for _ in range(steps):
             await asyncio.sleep(0)
         feed.end()
@@ -285,7 +286,7 @@ async def test_a_feed_that_is_ended_says_so_once(steps: int) -> None:
     assert feed.has_ended
     assert [type(event) for event in taken] == [Started, Failed][steps == 0 :]
     assert events.ended.is_set() is (steps > 0)
-    assert feeds == set()
+    assert not list(feeds)
 
 
 async def test_what_comes_together_is_sent_together(start: Start) -> None:

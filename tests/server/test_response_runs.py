@@ -10,6 +10,7 @@ import pytest
 from maxi_mlx.api.responses import Response, parse_response, read_response
 from maxi_mlx.core.events import Event
 from maxi_mlx.server.feed import EventFeed
+from maxi_mlx.server.feeds import Feeds
 from maxi_mlx.server.record import RequestRecord
 from maxi_mlx.server.response_log import EventLog
 from maxi_mlx.server.response_runs import ResponseRun, ResponseRuns
@@ -29,7 +30,7 @@ async def test_who_reads_a_response_is_not_left_waiting_where_making_it_fails() 
         call=call,
         response=Response(call, id="resp_00", created=0, model="m"),
         history=(),
-        feed=EventFeed(_no_events(), asked_model="m", record=record, among=set()),
+        feed=EventFeed(_no_events(), asked_model="m", record=record, among=Feeds()),
         log=log,
     )
     log.add([b"data: 0\n\n"], is_end=False)

@@ -1,0 +1,163 @@
+// The conversation on the page, and the answers that are under way. An answer goes on when another
+// conversation is opened meanwhile.
+
+import { fetchAnswer } from "./answers.js";
+import * as conversations from "./conversations.js";
+import { announce, byId } from "./dom.js";
+import { AnswerView, userElement } from "./message.js";
+import { choose, chosen } from "./models.js";
+
+const BETWEEN_SAVES_MS = 2000;
+const NEAR_END_PX = 60;
+
+export class Chat {
+  #conversation = null;
+  #running = new Map(); // by the conversation's id: {conversation, controller, view}
+  #handlers;
+  #isFollowing = true;
+
+  // `handlers`: changed(id of the conversation that is shown), and setBusy(whether it is answered).
+  constructor(handlers) {
+    this.#handlers = handlers;
+    byId("scroll").addEventListener("scroll", () => this.#noteScroll(), { passive: true });
+    byId("latest").addEventListener("click", () => this.#follow());
+  }
+
+  open(id) {
+    const conversation = id && (this.#running.get(id)?.conversation ?? conversations.load(id));
+    this.#conversation = conversation || null;
+    if (conversation) choose(conversation.model);
+    this.#showAll();
+    this.#follow();
+  }
+
+  async send(text, images = []) {
+    this.#conversation ??= conversations.create(chosen());
+    const message = { role: "user", text };
+    if (images.length) message.images = images;
+    this.#conversation.messages.push(message);
+    byId("messages").append(this.#userElement(message));
+    await this.#answer();
+  }
+
+  stop() {
+    this.#running.get(this.#conversation?.id)?.controller.abort();
+  }
+
+  forget(id) {
+    this.#running.get(id)?.controller.abort();
+    this.#running.delete(id);
+    conversations.forget(id);
+    if (id === this.#conversation?.id) this.open(null);
+    else this.#handlers.changed(this.#conversation?.id ?? null);
+  }
+
+  async #answer() {
+    const conversation = this.#conversation;
+    conversation.model = chosen();
+    const answer = { role: "assistant", text: "", model: conversation.model };
+    conversation.messages.push(answer);
+    conversations.save(conversation);
+    const controller = new AbortController();
+    const view = this.#answerView(answer);
+    this.#running.set(conversation.id, { conversation, controller, view });
+    view.wait();
+    this.#placed(view);
+    this.#showBusy();
+    let savedAt = performance.now();
+    const changed = () => {
+      view.draw(() => this.#keepUp());
+      if (performance.now() - savedAt > BETWEEN_SAVES_MS) {
+        savedAt = performance.now();
+        conversations.save(conversation);
+      }
+    };
+    try {
+      await fetchAnswer(conversation, answer, { changed, signal: controller.signal });
+      announce(answer.stopped ? "The answer was stopped" : "The answer is complete");
+    } catch (error) {
+      answer.error = error.message;
+    }
+    view.finish();
+    if (this.#running.get(conversation.id)?.view !== view) return; // another took its place
+    this.#running.delete(conversation.id);
+    conversations.save(conversation);
+    this.#keepUp();
+    this.#showBusy();
+  }
+
+  // What came after the place is said anew.
+  #sendAgain(message, text) {
+    this.#endRunning();
+    const { messages } = this.#conversation;
+    messages.length = messages.indexOf(message);
+    this.#showAll();
+    return this.send(text, message.images);
+  }
+
+  #retry(answer) {
+    this.#endRunning();
+    const { messages } = this.#conversation;
+    messages.length = messages.indexOf(answer);
+    this.#showAll();
+    return this.#answer();
+  }
+
+  #endRunning() {
+    this.stop();
+    this.#running.delete(this.#conversation.id);
+  }
+
+  #showAll() {
+    const messages = this.#conversation?.messages ?? [];
+    byId("messages").replaceChildren(...messages.map((message) => this.#element(message)));
+    this.#showBusy();
+  }
+
+  #element(message) {
+    if (message.role === "user") return this.#userElement(message);
+    const running = this.#running.get(this.#conversation.id);
+    if (running && message === this.#conversation.messages.at(-1)) return running.view.element;
+    const view = this.#answerView(message);
+    view.finish();
+    return view.element;
+  }
+
+  #userElement(message) {
+    return userElement(message, { edit: (text) => this.#sendAgain(message, text) });
+  }
+
+  #answerView(answer) {
+    return new AnswerView(answer, { retry: () => this.#retry(answer) });
+  }
+
+  #placed(view) {
+    byId("messages").append(view.element);
+    this.#follow();
+  }
+
+  #showBusy() {
+    const id = this.#conversation?.id ?? null;
+    byId("empty").hidden = Boolean(this.#conversation?.messages.length);
+    this.#handlers.setBusy(this.#running.has(id));
+    this.#handlers.changed(id);
+  }
+
+  // The end stays in sight, until somebody scrolls away from it.
+  #follow() {
+    this.#isFollowing = true;
+    this.#keepUp();
+  }
+
+  #keepUp() {
+    const scroll = byId("scroll");
+    if (this.#isFollowing) scroll.scrollTop = scroll.scrollHeight;
+    this.#noteScroll();
+  }
+
+  #noteScroll() {
+    const { scrollHeight, scrollTop, clientHeight } = byId("scroll");
+    this.#isFollowing = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    byId("latest").hidden = this.#isFollowing;
+  }
+}

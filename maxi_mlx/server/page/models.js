@@ -1,0 +1,43 @@
+// Which models there are, and which one answers.
+
+import { get } from "./api.js";
+import { byId, el } from "./dom.js";
+
+const CHOSEN = "maxi-mlx.model";
+const SEES = "images";
+
+export const models = { chat: [], speech: [], all: [] };
+
+const can = (model, ability) => model.abilities.includes(ability);
+
+export const sees = (id) => models.chat.some((model) => model.id === id && can(model, SEES));
+
+export const chosen = () => byId("model").value;
+
+export function choose(id) {
+  if (models.chat.some((model) => model.id === id)) byId("model").value = id;
+  byId("model").dispatchEvent(new Event("change"));
+}
+
+export async function refresh() {
+  const { data } = await get("v1/models");
+  models.all = data;
+  models.chat = data.filter((model) => can(model, "chat"));
+  models.speech = data.filter((model) => can(model, "transcriptions"));
+  const before = chosen() || localStorage.getItem(CHOSEN) || (await loadedModel());
+  const options = models.chat.map(({ id }) => el("option", { value: id }, id));
+  if (!options.length) options.push(el("option", { value: "" }, "No models yet"));
+  byId("model").replaceChildren(...options);
+  byId("model").disabled = !models.chat.length;
+  choose(before);
+}
+
+async function loadedModel() {
+  const { models: loaded } = await get("v1/status");
+  const ids = models.chat.map((model) => model.id);
+  return loaded.map((model) => model.id).find((id) => ids.includes(id)) ?? null;
+}
+
+export function rememberChoice() {
+  localStorage.setItem(CHOSEN, chosen());
+}
