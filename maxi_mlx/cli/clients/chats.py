@@ -44,7 +44,7 @@ def llm(server: Server) -> tuple[Part, ...]:
 def open_webui(server: Server) -> tuple[Part, ...]:
     variables = {"OPENAI_API_BASE_URL": server.base_url, "OPENAI_API_KEY": server.key}
     steps = (
-        "Admin Settings > Connections > OpenAI > Manage (the wrench) > + Add Connection\n"
+        "Settings > Admin > Connections > Manage OpenAI API Connections > +\n"
         f"URL: {server.base_url}\n"
         f"Key: {server.key}\n"
     )
