@@ -182,6 +182,7 @@ def test_one_huge_token_id_does_not_fill_the_memory(copy_of: Callable[[str], Pat
     assert not model.vocabulary.data(300_000_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["generation_config.json", "model-extra.safetensors"])
 async def test_a_pipe_among_the_files_is_refused(
     name: str, copy_of: Callable[[str], Path], tiny_model: TinyModel

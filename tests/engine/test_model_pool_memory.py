@@ -23,6 +23,8 @@ from maxi_mlx.engine.memory_room import HostReading, measure_room
 from tests.engine.asking import Reply, ask, make_request
 from tests.engine.conftest import LoadTiny, make_engine
 
+pytestmark = pytest.mark.slow
+
 PROMPT = [20, 30, 40]
 GIB = 2**30
 

@@ -16,6 +16,8 @@ from maxi_mlx.engine.engine import Engine
 from tests.engine.asking import Reply, ask, make_request
 from tests.engine.conftest import make_engine
 
+pytestmark = pytest.mark.slow
+
 PROMPT = [20, 30, 40]
 
 TinyModel = Callable[[str], Path]

@@ -52,6 +52,7 @@ def test_ten_turns_read_each_turn_once_and_answer_as_without(
     assert stats.num_hits + stats.num_partial_hits == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [*FAMILIES, "llama4"])
 def test_a_template_that_rewrites_answers_goes_on_from_a_message_border(
     family: str, load_tiny: LoadTiny
@@ -105,6 +106,7 @@ def test_seeded_draws_are_the_same_after_a_hit(load_tiny: LoadTiny) -> None:
     assert cached_tokens(desk, row) == 59
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gemma3", "lfm2", "mamba2"])
 def test_a_prompt_in_company_is_kept_as_if_alone(family: str, load_tiny: LoadTiny) -> None:
     """Its cache comes out of a batch with padding; the next turn must not see any of it."""

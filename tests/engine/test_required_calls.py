@@ -102,6 +102,7 @@ def drawn(seed: int) -> SamplingParams:
 _QUICK = (None, syntaxes.JSON_TOOLS, syntaxes.QWEN3_CODER, syntaxes.LLAMA3, syntaxes.HARMONY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "syntax",
     [
@@ -130,6 +131,7 @@ async def test_calls_in_every_syntax(speaker: Speaker, syntax: ToolSyntax | None
         check(calls, (NOW,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [None, 0, 6])
 async def test_a_thought_comes_first(speaker: Speaker, budget: int | None) -> None:
     folder = speaker(syntaxes.QWEN3_CODER, thinks=True)

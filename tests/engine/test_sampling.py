@@ -39,6 +39,7 @@ def frequencies(xp: Any, sampling: RowSampling, count: int = 4000) -> np.ndarray
     return np.bincount(drawn, minlength=5) / count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("xp", LIBRARIES)
 @pytest.mark.parametrize(
     ("sampling", "expected"),

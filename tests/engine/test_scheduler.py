@@ -90,6 +90,7 @@ def test_a_long_prompt_is_not_passed_over_for_ever(load_tiny: LoadTiny) -> None:
     assert progress[-1].processed_tokens >= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [*FAMILIES, "llama4"])
 def test_siblings_read_what_they_share_once(family: str, load_tiny: LoadTiny) -> None:
     model = load_tiny(family)

@@ -126,6 +126,7 @@ async def test_row_stop_string_frees_its_row_beside_one_that_goes_on(client: Cli
         )
 
 
+@pytest.mark.slow
 async def test_row_byte_that_never_completes_a_character(client: Client, llama: Path) -> None:
     tokenizer = Tokenizer.from_file(str(llama / "tokenizer.json"))
     first_of_three = tokenizer.token_to_id("ã")  # stands for the byte E3
@@ -229,6 +230,7 @@ async def test_row_invalid_utf8_body(client: Client) -> None:
     await assert_well(client)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["{", "", "null", '{"city": ', "\u2028", "[1]"])
 async def test_row_broken_arguments_in_the_history(client: Client, arguments: str) -> None:
     function = {"name": "get_weather", "arguments": arguments}

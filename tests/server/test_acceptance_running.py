@@ -116,6 +116,7 @@ async def test_row_penalties_beside_a_request_without(client: Client) -> None:
     assert (count[0], story[0]) == (COUNT, STORY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_tokens", [1, 2047, 2048, 2049, 4097])
 async def test_row_prompt_of_just_so_many_tokens(client: Client, num_tokens: int) -> None:
     ids = [10 + n % 400 for n in range(num_tokens)]

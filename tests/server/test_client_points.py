@@ -234,6 +234,7 @@ async def test_point_28_extras_change_nothing(client: Client) -> None:
     assert await text(client, body(messages=messages, **extras)) == DIALOGUES["hi"].reply
 
 
+@pytest.mark.slow
 @pytest.mark.clients(34)
 @pytest.mark.parametrize(
     ("fields", "num_tokens"),

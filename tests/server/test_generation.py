@@ -63,6 +63,7 @@ async def test_point_22_a_stream_says_the_same(client: Client) -> None:
     assert text_of(chunks) == CAPITAL.reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["emoji", "japanese", "code", "json", "count", "less than"])
 async def test_streams_and_whole_answers_are_equal(client: Client, name: str) -> None:
     whole = await client.post(CHAT, json=body(name))

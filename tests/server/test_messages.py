@@ -112,6 +112,7 @@ async def test_a_tool_that_has_to_be_called(client: Client) -> None:
     assert text_of(none) == DIALOGUES["no tools"].reply
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.clients(77)
 async def test_point_77_how_answers_end(client: Client, stream: bool) -> None:

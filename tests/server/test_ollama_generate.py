@@ -83,6 +83,7 @@ async def test_generate_thinks(client: Client, stream: bool) -> None:
     assert (answer["thinking"].strip(), answer["response"]) == (SUM_THOUGHT, "The answer is 42.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "nothing", "content"),
     [

@@ -222,6 +222,7 @@ async def test_ps_tells_when_a_model_goes(client: Client) -> None:
     assert (await client.get("/api/ps")).json == {"models": []}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "nothing"),
     [("/api/chat", {"messages": []}), ("/api/generate", {"prompt": ""}), ("/api/generate", {})],
@@ -285,6 +286,7 @@ async def test_a_folder_deleted_while_its_model_is_in_use(
         assert "'doomed' was not found" in answer.error["message"]
 
 
+@pytest.mark.slow
 async def test_a_folder_deleted_while_it_is_loaded(
     start: Start, folders: dict[str, Path], doomed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +308,7 @@ async def test_a_folder_deleted_while_it_is_loaded(
         assert (await client.post(TEXT, json=asked("doomed"))).status == 404
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before it is looked up", "after"])
 async def test_a_shard_that_is_cut_short(
     when: str,
@@ -341,6 +344,7 @@ async def test_a_shard_that_is_cut_short(
         assert text_of(await client.post(TEXT, json=asked("doomed")))
 
 
+@pytest.mark.slow
 async def test_a_load_that_fails_half_way_leaves_nothing(
     start: Start, folders: dict[str, Path], doomed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

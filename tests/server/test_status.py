@@ -133,6 +133,7 @@ async def test_point_50_the_list_of_models(start: Start, acme: Path) -> None:
     assert unservable.error["code"] == "model_not_found"
 
 
+@pytest.mark.slow
 @pytest.mark.clients(50)
 async def test_point_50_the_list_comes_while_models_load_and_answer(
     start: Start, acme: Path, long_model: Path

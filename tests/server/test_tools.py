@@ -153,6 +153,7 @@ CHOICES: list[tuple[str, dict[str, Any], list[str]]] = [
 ]
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize(("name", "fields", "names"), CHOICES, ids=str)
 @pytest.mark.clients(13)
@@ -344,6 +345,7 @@ async def test_calls_come_after_the_thought(client: Client, stream: bool) -> Non
     assert said.calls == [("get_time", '{"city": "Tokyo"}')]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("max_tokens", "budget"),
     [(5, 0), (20, 0), (20, 20), (30, 4), (50, 20), (100, 4), (50, None)],

@@ -36,6 +36,7 @@ def asking(family: str, *inputs: object, **more: object) -> EmbeddingRequest:
     return EmbeddingRequest(id="r", model=name, inputs=inputs, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_vectors_are_those_of_sentence_transformers(engine: Engine, family: str) -> None:
     together = (await engine.embed(asking(family, *ROWS))).rows
@@ -45,6 +46,7 @@ async def test_vectors_are_those_of_sentence_transformers(engine: Engine, family
     assert np.abs(alone - together).max() < 2e-6, "padding changes a vector"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -152,6 +152,7 @@ def count_kept(node: Node) -> int:
     return sum(child.is_kept for child in below)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("with_disk", [False, True], ids=["memory", "disk"])
 @settings(

@@ -77,6 +77,7 @@ def restored(model: ModelStore, thread: Thread, text: list[int]) -> list[object]
     return model.fetch(match)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_next_server_goes_on_where_the_last_one_was(
     family: str, load_tiny: LoadTiny, tmp_path: Path
@@ -95,6 +96,7 @@ def test_the_next_server_goes_on_where_the_last_one_was(
     assert mx.allclose(got, expected, atol=1e-5).item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16, mx.uint32], ids=str)
 def test_an_array_goes_to_host_memory_and_back(dtype: mx.Dtype) -> None:
     array = (mx.arange(24).reshape(1, 2, 3, 4) * 3).astype(dtype)
@@ -281,6 +283,7 @@ def test_a_store_with_a_disk_needs_a_way_to_its_thread() -> None:
         PrefixStore(1, disk=MemoryDisk())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_a_closed_model_takes_nothing_that_comes_late(make: Callable[[], list[object]]) -> None:
     disk = MemoryDisk()

@@ -32,6 +32,7 @@ def prompt_of(length: int, seed: int) -> list[int]:
     return [int(i) for i in np.random.default_rng(seed).integers(10, 400, length)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gemma3", "lfm2", "mamba2"])
 def test_what_is_kept_of_a_batch_does_not_hold_the_batch(family: str, load_tiny: LoadTiny) -> None:
     model = load_tiny(family)
@@ -196,6 +197,7 @@ def test_a_state_that_does_not_fit_costs_nobody_anything() -> None:
     assert model.stats().num_evictions == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [hybrid, recurrent])
 def test_of_many_checkpoints_first_and_newest_stay(make: object) -> None:
     store = PrefixStore(1 << 20, block_tokens=10)

@@ -284,6 +284,7 @@ def _change(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BROKEN)
 async def test_a_broken_folder_is_refused_with_the_reason(case: str, tmp_path: Path) -> None:
     folder = whisper.build_whisper(tmp_path / "models" / "whisper")

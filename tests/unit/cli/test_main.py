@@ -49,6 +49,7 @@ def test_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], line: st
     assert (result.returncode, result.stdout, result.stderr) == (2, "", f"maxi-mlx: {line}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -98,6 +99,7 @@ def test_taken_port(tmp_path: Path) -> None:
     assert f"maxi-mlx: Port {port} is taken" in result.stderr
 
 
+@pytest.mark.slow
 def test_unknown_and_broken_models(tmp_path: Path) -> None:
     broken = tmp_path / "models/broken"
     broken.mkdir(parents=True)

@@ -220,6 +220,7 @@ def test_a_text_joins_the_system_message() -> None:
     assert with_system([HELLO, SYSTEM], "More.") == [message("system", "More."), HELLO, SYSTEM]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("turns", "arrange"),
     [

@@ -32,6 +32,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
 def test_time_is_limited(name: str) -> None:
     began_s = time.thread_time()
@@ -101,6 +102,7 @@ def test_endless_depth_is_a_failure() -> None:
     assert failure("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").words == "it nests too deeply"
 
 
+@pytest.mark.slow
 def test_one_thread_does_not_count_anothers_work() -> None:
     template = JinjaTemplate(
         "{% for i in range(2000) %}x{% endfor %}", limits=Limits(time_s=5, output_chars=2500)

@@ -101,6 +101,7 @@ def test_json_passes_unchanged(value: Any, indent: int | None, is_ascii: bool, s
         assert copied(text, size) == (text, "", False)
 
 
+@pytest.mark.slow
 @given(VALUES, st.sampled_from([1, 3, 1000]))
 def test_python_literals_are_read(value: Any, size: int) -> None:
     text = repr(value)
@@ -111,6 +112,7 @@ def test_python_literals_are_read(value: Any, size: int) -> None:
         assert json.loads(written) == value
 
 
+@pytest.mark.slow
 @given(VALUES.filter(lambda value: isinstance(value, dict | list)), st.data())
 def test_what_was_written_can_be_closed(value: Any, data: st.DataObject) -> None:
     text = json.dumps(value).replace("Infinity", "1e999")

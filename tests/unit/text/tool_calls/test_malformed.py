@@ -89,6 +89,7 @@ def check(told: list[Told], *, is_cut: bool = False) -> None:
                 json.loads(call.arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("syntax", syntaxes.ALL, ids=lambda syntax: syntax.name)
 def test_malformed_calls(syntax: ToolSyntax) -> None:
     begin = syntax.begin_tags[0]
