@@ -5,10 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
+from maxi_mlx.catalog.catalog import Root
+from maxi_mlx.core.settings import Settings
+from maxi_mlx.server.routes import DOCUMENTED
+from tests.server import asking_responses
+from tests.server.asking import until
 from tests.server.running import Start
 from tests.server.test_delivery import GOOD, STARTED, Endless, played, serving
 
@@ -60,6 +67,66 @@ async def test_the_log_has_one_line_for_each_request(
         assert "completion_tokens=2 tokens_per_second=1.0 reason=stop first_token_s=" in line
     assert lines[2].startswith("status=404 reason=not_found total_s=")
     assert all("method=GET path=/" in line and " request=req-" in line[-46:] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), sorted({(each.method, each.path) for each in DOCUMENTED}), ids=str
+)
+async def test_every_endpoint_has_one_line_for_a_request_it_refuses(
+    start: Start, caplog: pytest.LogCaptureFixture, method: str, path: str
+) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
+    client = await start(Settings(api_keys=("k",)))
+    for headers in ({}, {"X-Api-Key": "k"}, {"X-Api-Key": "k", "Content-Type": "image/png"}):
+        caplog.clear()
+        answer = await client.send(method, path, headers=headers, data=b"{")
+        is_quiet = path == "/" or path == "/metrics" or path.startswith("/health")
+        if is_quiet and answer.status in (200, 503):
+            assert not caplog.records
+            continue
+        [record] = caplog.records
+        fields = record.__dict__["fields"]
+        assert fields["status"] == answer.status
+        assert fields["path"] == path
+        assert ("reason" in fields) == (answer.status >= 400)
+        # An API of its own is named before anything of a request was read.
+        assert ("protocol" in fields) == (
+            path not in ("/openapi.json", "/v1/cache/stats", "/metrics")
+        )
+
+
+async def test_what_breaks_in_an_answer_that_has_begun_is_told(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def breaks(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"half")
+        raise ZeroDivisionError
+
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
+    client = await start(prepare=lambda app: app.router.add_get("/breaks", breaks))
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await client.get("/breaks")
+    [line] = [each.getMessage() for each in caplog.records if each.name == "maxi_mlx.requests"]
+    assert line.startswith("status=500 reason=internal_error total_s=")
+
+
+async def test_a_response_in_the_background_has_its_line_when_it_is_made(
+    start: Start, scripted_model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
+    client = await start(Settings(log_prompts=True), Root(scripted_model, "tests", "folders"))
+    await client.engine.wait_ready()
+    asked = asking_responses.ask("capital", background=True)
+    begun = (await client.post("/v1/responses", json=asked)).json
+    assert not caplog.records
+    await until(lambda: bool(caplog.records))
+    [record] = caplog.records
+    fields = record.__dict__["fields"]
+    assert (fields["status"], fields["reason"], fields["protocol"]) == (200, "stop", "responses")
+    assert fields["completion_tokens"] > 0
+    assert fields["request"].removeprefix("req-") == begun["id"].removeprefix("resp_")
 
 
 async def test_the_log_knows_who_left(start: Start, caplog: pytest.LogCaptureFixture) -> None:
