@@ -46,8 +46,10 @@ from rows import (
     restart,
     shared_bytes,
     stall,
+    switch,
     transcription,
     turns,
+    two_models,
 )
 from rows.apart import Apart
 from rows.bench import Bench
@@ -74,6 +76,8 @@ ROWS: Mapping[str, Callable[[Bench], Awaitable[RowResult]]] = {
     "decode-full-store": full_store.measure,
     "peak-memory": peak_memory.measure,
     "constrained": constrained.measure,
+    "switch": switch.measure,
+    "two-models": two_models.measure,
 }
 ROWS_APART: Mapping[str, Callable[[Apart], Awaitable[RowResult]]] = {
     "turns": turns.measure,

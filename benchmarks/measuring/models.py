@@ -87,6 +87,16 @@ def endless_copy(source: Path, root: Path) -> BenchModel:
     return BenchModel(name=source.name, folder=folder, is_tiny=False)
 
 
+def twins(model: BenchModel, root: Path) -> tuple[str, str]:
+    """The model under two names, each a folder of links in ``root``: to a server, two models."""
+    names = (f"{model.name}-one", f"{model.name}-two")
+    for name in names:
+        (root / name).mkdir(parents=True)
+        for path in model.folder.iterdir():
+            (root / name / path.name).symlink_to(path.resolve())
+    return names
+
+
 def build_tiny(tokenizer_source: Path, root: Path) -> BenchModel:
     """Writes tiny llama with that folder's tokenizer."""
     folder = root / TINY_NAME

@@ -47,13 +47,31 @@ async def running_server(
 ) -> AsyncIterator[Running]:
     """Ours, with its default settings but for ``flags``. ``cache_dir``: what an earlier server
     left, for a restart."""
+    flags = ("--model", folder.name, *flags)
+    async with _ours(folder.parent, folder.name, flags=flags, cache_dir=cache_dir) as server:
+        yield server
+
+
+@asynccontextmanager
+async def running_with_none_loaded(
+    models_dir: Path, *, flags: Sequence[str] = ()
+) -> AsyncIterator[Running]:
+    """Ours, where each request has to name its model."""
+    async with _ours(models_dir, "", flags=flags, cache_dir=None) as server:
+        yield server
+
+
+@asynccontextmanager
+async def _ours(
+    models_dir: Path, model: str, *, flags: Sequence[str], cache_dir: Path | None
+) -> AsyncIterator[Running]:
     port = _free_port()
     arguments = ["-m", "maxi_mlx", "serve", "--port", str(port), "--log-level", "warning"]
-    arguments += ["--model-dir", str(folder.parent), "--model", folder.name, *flags]
+    arguments += ["--model-dir", str(models_dir), *flags]
     with tempfile.TemporaryDirectory(prefix="maxi-mlx-") as own_dir:
         arguments += ["--cache-dir", str(cache_dir or own_dir)]
         async with _running("maxi-mlx", arguments, port=port) as pid:
-            yield Running(name="maxi-mlx", port=port, model=folder.name, pid=pid)
+            yield Running(name="maxi-mlx", port=port, model=model, pid=pid)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,10 +14,15 @@ import msgspec
 from measuring.client import Reply
 from measuring.failure import MeasurementFailed
 from measuring.in_process import InProcess
-from measuring.models import BenchModel
+from measuring.models import BenchModel, twins
 from measuring.process import cpu_seconds
 from measuring.prompts import WORDS_PER_TOKEN, make_prompt
-from measuring.server import Running, running_mlx_lm_server, running_server
+from measuring.server import (
+    Running,
+    running_mlx_lm_server,
+    running_server,
+    running_with_none_loaded,
+)
 from measuring.speed import Speed
 from measuring.stream import ask_all, begin_all, completion_body, replies_of
 from measuring.turns import Contender
@@ -65,6 +71,17 @@ class Bench:
         flags = ("--strategy", strategy, *flags)
         async with running_server(self.model.folder, flags=flags, cache_dir=cache_dir) as server:
             yield server
+
+    @asynccontextmanager
+    async def ours_with_twins(
+        self, *, flags: Sequence[str] = ()
+    ) -> AsyncIterator[tuple[Running, tuple[str, str]]]:
+        """A server with the model under two names, neither of them loaded."""
+        with tempfile.TemporaryDirectory(prefix="maxi-mlx-") as root:
+            names = twins(self.model, Path(root))
+            flags = ("--strategy", DEFAULT_STRATEGY, *flags)
+            async with running_with_none_loaded(Path(root), flags=flags) as server:
+                yield server, names
 
     @asynccontextmanager
     async def both_servers(

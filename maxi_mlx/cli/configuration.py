@@ -166,6 +166,12 @@ def load(
     if file is not None and models is not None:
         values["models"] = model_tables.read_tables(models, file=file, read=_read_typed)
         sources["models"] = f"file {file}"
+    _check_together(values, sources)
+    return Settings(**values, sources=sources)
+
+
+def _check_together(values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
+    """Raise SetupError for values that are right alone."""
     if values.get("tls_key") and not values.get("tls_cert"):
         raise SetupError(f"{sources['tls_key']}: a key without its certificate; give --tls-cert")
     if values.get("kv_bits") and values.get("max_kv_size"):
@@ -173,7 +179,11 @@ def load(
             f"{sources['max_kv_size']}: not together with kv_bits ({sources['kv_bits']}); mlx-lm "
             "can't quantise a window"
         )
-    return Settings(**values, sources=sources)
+    if values.get("log_prompts") and values.get("log_level") in ("warning", "error"):
+        raise SetupError(
+            f"{sources['log_prompts']}: prompts are logged at info, and the log begins at "
+            f"{values['log_level']} ({sources['log_level']})"
+        )
 
 
 def unknown_variables(environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from maxi_mlx.server.record import RequestRecord
 logger = logging.getLogger("maxi_mlx.requests")
 
 CLIENT_LEFT_STATUS = 499  # never sent, as nobody is there to read it; proxies log the same number
+BROKEN_STATUS = 500  # not sent either, as the answer had begun
 LOGGED_PATH_LENGTH = 200
 # Asked every few seconds by whoever watches, or a dozen at once by a browser.
 QUIET_ROUTES = frozenset({"root", "page", "health", "live", "ready", "metrics", "status"})
@@ -35,8 +36,12 @@ async def recording(request: web.Request, handler: Handler) -> web.StreamRespons
         with request.app[RUNNING].one():
             response = await handler(request)
     except (asyncio.CancelledError, ConnectionError):
-        record.status = CLIENT_LEFT_STATUS
-        record.reason = "client_left" if request.transport is None else "cancelled"
+        if not record.goes_on:
+            record.status = CLIENT_LEFT_STATUS
+            record.reason = "client_left" if request.transport is None else "cancelled"
+        raise
+    except Exception:
+        record.status = BROKEN_STATUS
         raise
     else:
         record.status = response.status
@@ -44,7 +49,7 @@ async def recording(request: web.Request, handler: Handler) -> web.StreamRespons
     finally:
         if _is_quiet(request) and record.reason is None:
             _log(record, level=logging.DEBUG)
-        else:
+        elif not record.goes_on:
             finish(request.app, record)
 
 

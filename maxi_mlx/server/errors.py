@@ -39,9 +39,11 @@ async def error_rendering(request: web.Request, handler: Handler) -> web.StreamR
     except Exception:
         identity = request[RECORD].id
         logger.exception("request %s failed inside the server", identity)
+        internal = _internal(identity)
         if request.writer.output_size:
+            request[RECORD].observe_error(internal)
             raise  # too late for an answer
-        return _answer(request, _internal(identity))
+        return _answer(request, internal)
 
 
 def _answer(request: web.Request, error: MaxiError) -> web.Response:

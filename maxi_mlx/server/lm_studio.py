@@ -18,7 +18,7 @@ from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.status import EngineStatus
 from maxi_mlx.server.body import read_body
-from maxi_mlx.server.keys import CATALOG, ENGINE
+from maxi_mlx.server.keys import CATALOG, ENGINE, RECORD
 
 
 async def list_models_v0(request: web.Request) -> web.Response:
@@ -40,14 +40,18 @@ async def get_model_v0(request: web.Request) -> web.Response:
 
 async def load_model(request: web.Request) -> web.Response:
     begun_s = time.monotonic()
-    id = await request.app[ENGINE].load(lm_studio.parse_load(await read_body(request)))
+    record = request[RECORD]
+    record.asked_model = lm_studio.parse_load(await read_body(request))
+    id = record.model = await request.app[ENGINE].load(record.asked_model)
     entry = await asyncio.to_thread(request.app[CATALOG].find, id)
     return _json(lm_studio.loaded_body(entry, took_s=time.monotonic() - begun_s))
 
 
 async def unload_model(request: web.Request) -> web.Response:
-    name = lm_studio.parse_unload(await read_body(request))
-    return _json(lm_studio.unloaded_body(await request.app[ENGINE].unload(name)))
+    record = request[RECORD]
+    record.asked_model = lm_studio.parse_unload(await read_body(request))
+    record.model = await request.app[ENGINE].unload(record.asked_model)
+    return _json(lm_studio.unloaded_body(record.model))
 
 
 async def _models(request: web.Request) -> list[ListedModel]:

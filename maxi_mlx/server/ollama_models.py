@@ -17,7 +17,7 @@ from maxi_mlx.api import ollama
 from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.server.body import read_body
-from maxi_mlx.server.keys import CATALOG, ENGINE
+from maxi_mlx.server.keys import CATALOG, ENGINE, RECORD
 from maxi_mlx.server.lm_studio import takes_tools
 
 # The version of Ollama whose API this is. Clients look at it for what they may use.
@@ -70,7 +70,9 @@ async def show(request: web.Request) -> web.Response:
 
 
 async def named(request: web.Request) -> ollama.NamedCall:
-    return ollama.parse_named(await read_body(request))
+    call = ollama.parse_named(await read_body(request))
+    request[RECORD].asked_model = call.name
+    return call
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ from maxi_mlx.api import ollama
 from maxi_mlx.catalog.pull.hub.repository import parse_repository
 from maxi_mlx.catalog.pull.source import SMOLLM2, SMOLLM2_NAMES
 from maxi_mlx.core.errors import MaxiError, ModelNotFound
-from maxi_mlx.server.keys import CATALOG, HUB_DOWNLOADS
+from maxi_mlx.server.keys import CATALOG, HUB_DOWNLOADS, RECORD
 from maxi_mlx.server.line_progress import LineProgress, Step
 from maxi_mlx.server.ollama import LINES
 from maxi_mlx.server.ollama_models import named
@@ -71,6 +71,7 @@ async def _streamed(request: web.Request, steps: asyncio.Queue[Step]) -> web.Str
     await response.write(ollama.status_line("pulling manifest"))
     while (step := await steps.get()) is not None:
         if isinstance(step, MaxiError):
+            request[RECORD].observe_error(step)
             await response.write_eof(ollama.error_body(step) + b"\n")
             return response
         await response.write(step)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -23,7 +23,14 @@ from maxi_mlx.core.events import (
     ToolCallDelta,
     ToolCallStart,
 )
-from maxi_mlx.core.request import ChatPrompt, GenerateRequest, Prompt, TextPrompt, TokenPrompt
+from maxi_mlx.core.request import (
+    ChatPrompt,
+    GenerateRequest,
+    Message,
+    Prompt,
+    TextPrompt,
+    TokenPrompt,
+)
 from maxi_mlx.core.transcription import SegmentWritten, TranscriptionEvent, TranscriptionRequest
 
 logger = logging.getLogger("maxi_mlx.prompts")
@@ -109,10 +116,9 @@ def _asked(request: AnyRequest) -> Any:
 def _words(prompt: Prompt) -> Any:
     match prompt:
         case ChatPrompt():
-            messages, tools = msgspec.to_builtins((prompt.messages, prompt.tools))
             asked = {
-                "messages": [_without_empty(message) for message in messages],
-                "tools": [_without_empty(tool) for tool in tools],
+                "messages": [_said(message) for message in prompt.messages],
+                "tools": [_without_empty(msgspec.to_builtins(tool)) for tool in prompt.tools],
                 "prefill": prompt.prefill,
             }
             return _without_empty(asked)
@@ -122,6 +128,13 @@ def _words(prompt: Prompt) -> Any:
             return {"text": text, "suffix": suffix}
         case TokenPrompt(token_ids):
             return token_ids
+
+
+def _said(message: Message) -> dict[str, Any]:
+    """Images by their sizes: there may be megabytes of them."""
+    images = [{"num_bytes": len(image.data)} for image in message.images]
+    said = msgspec.to_builtins(replace(message, images=()))
+    return _without_empty({**said, "images": images})
 
 
 def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:

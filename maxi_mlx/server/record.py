@@ -56,6 +56,7 @@ class RequestRecord:
     read_tokens: int | None = None
     first_token_at: float | None = None
     prompt_log: PromptLog | None = None
+    goes_on: bool = False  # in the background, whose end is the record's
 
     def observe_request(self, request: AnyRequest) -> None:
         self.asked_model = request.model or None
@@ -108,7 +109,7 @@ class RequestRecord:
     def fields(self) -> dict[str, str | int | float]:
         """What is known, by the names that the JSON log uses; what people look for comes first."""
         known = {
-            "model": self.model or self.asked_model,
+            "model": self.model or self.asked_model or None,
             "status": self.status,
             "counted_tokens": self.counted_tokens,
             "prompt_tokens": self.prompt_tokens,

@@ -17,6 +17,7 @@ from maxi_mlx.core.errors import ContextTooLong, InvalidRequest
 from maxi_mlx.core.events import Failed
 from maxi_mlx.core.request import NO_LIMIT, GenerateRequest
 from maxi_mlx.engine.engine import Engine
+from maxi_mlx.server.access_log import finish
 from maxi_mlx.server.body import read_body
 from maxi_mlx.server.feed import EventFeed
 from maxi_mlx.server.generation import LARGE_BODY_BYTES
@@ -48,12 +49,12 @@ async def create_response(request: web.Request) -> web.StreamResponse:
         model=asked.model,
     )
     if call.in_background:
-        # Its own record: this request's ends with this answer.
-        own = RequestRecord(method=record.method, path=record.path, id=record.id)
-        feed, log = _feed(request.app, asked, own), EventLog()
+        feed, log = _feed(request.app, asked, record), EventLog()
         run = ResponseRun(call=call, response=response, history=history, feed=feed, log=log)
         begun = asyncio.Event()
-        request.app[RESPONSE_RUNS].start(partial(_in_background, request.app, run, log, begun))
+        record.goes_on = True
+        work = partial(_in_background, request.app, run, log=log, record=record, begun=begun)
+        request.app[RESPONSE_RUNS].start(work)
         await begun.wait()
         if call.stream:
             return await send_log(request, log, begin=0)
@@ -191,20 +192,31 @@ async def _read(run: ResponseRun) -> None:
 
 
 async def _in_background(
-    app: web.Application, run: ResponseRun, log: EventLog, begun: asyncio.Event
+    app: web.Application,
+    run: ResponseRun,
+    *,
+    log: EventLog,
+    record: RequestRecord,
+    begun: asyncio.Event,
 ) -> None:
     """Here a failure is one of the response's states."""
-    async with run.feed:
-        with app[RESPONSE_RUNS].one(run):
-            begun.set()
-            stream = responses.ResponseStream(run.response, model=run.response.model)
-            while not run.feed.has_ended:
-                frames = [
-                    frame for event in await run.feed.take() for frame in stream.frames(event)
-                ]
-                if run.feed.has_ended:  # a client may make use of it at the last event
-                    await _keep(app, run)
-                log.add(frames, is_end=run.feed.has_ended)
+    record.status = 200
+    try:
+        async with run.feed:
+            with app[RESPONSE_RUNS].one(run):
+                begun.set()
+                await _make(app, run, log)
+    finally:
+        finish(app, record)
+
+
+async def _make(app: web.Application, run: ResponseRun, log: EventLog) -> None:
+    stream = responses.ResponseStream(run.response, model=run.response.model)
+    while not run.feed.has_ended:
+        frames = [frame for event in await run.feed.take() for frame in stream.frames(event)]
+        if run.feed.has_ended:  # a client may make use of it at the last event
+            await _keep(app, run)
+        log.add(frames, is_end=run.feed.has_ended)
 
 
 async def _keep(app: web.Application, run: ResponseRun) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +274,16 @@ async def test_without_the_extra_the_answer_says_what_to_type(
     assert "--no-deps 'mlx-whisper" in answer.error["message"]
     # torch is named by mlx-whisper's metadata alone.
     assert "torch" not in answer.error["message"]
+
+
+@needs_speech
+async def test_a_line_in_the_log_has_the_seconds(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
+    await ask(client, wav(voice(2)), ("model", "whisper"))
+    await ask(client, b"no sound", ("model", "whisper"))
+    heard, refused = (record.__dict__["fields"] for record in caplog.records)
+    assert (heard["model"], heard["status"], heard["audio_s"]) == ("whisper", 200, 2.0)
+    assert heard["reason"] == "stop"
+    assert (refused["model"], refused["status"]) == ("whisper", 400)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import importlib.util
+import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -249,3 +250,18 @@ async def test_whoever_leaves_takes_the_rest_of_its_inputs_along(client: Client)
     assert done.prefill_tokens < 2000 * 100
     answer = await client.post(EMBEDDINGS, json={"model": MODEL, "input": "a"})
     assert answer.status == 200
+
+
+async def test_a_line_in_the_log_has_the_tokens(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
+    ask = {"model": MODEL, "input": tiny.rows()}
+    for path in (EMBEDDINGS, "/api/embed"):
+        await client.post(path, json={**ask, "input": ["hello"]})
+    await client.post(RERANK, json={"model": MODEL, "query": "a", "documents": DOCUMENTS})
+    await client.post(SCORE, json={"model": MODEL, "text_1": "a", "text_2": "b"})
+    lines = [record.__dict__["fields"] for record in caplog.records]
+    assert [line["protocol"] for line in lines] == ["openai", "ollama", "jina", "jina"]
+    assert all((line["model"], line["status"]) == (MODEL, 200) for line in lines)
+    assert all(line["prompt_tokens"] > 0 for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -108,13 +109,21 @@ async def test_pulling_the_one_that_can_be_fetched(client: Client, name: str, st
 
 @BOTH
 async def test_a_pull_that_fails_says_why(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
+    client: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    stream: bool,
 ) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.requests")
     (tmp_path / "models").touch()  # a file where a folder has to be
     monkeypatch.setenv("MAXI_MLX_HOME", str(tmp_path))
     answer = await client.post("/api/pull", json={"model": "smollm2", "stream": stream})
     error = lines_of(answer)[-1]["error"] if stream else error_of(answer)
     assert "Could not make" in error
+    [record] = caplog.records
+    fields = record.__dict__["fields"]
+    assert (fields["model"], fields["reason"]) == ("smollm2", "server_error")
 
 
 def test_progress_is_told_in_lines() -> None:

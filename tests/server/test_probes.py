@@ -11,6 +11,7 @@ from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine import language_model
 from maxi_mlx.server import health
+from tests.server.asking import until
 from tests.server.running import Client, Start
 
 OK = {"status": "ok"}
@@ -79,8 +80,8 @@ async def test_a_device_thread_that_has_ended_is_dead(start: Start) -> None:
 
     client.engine._device._turn = breaks  # type: ignore[method-assign, assignment]
     client.engine._device.post(lambda: None)
-    while client.engine.is_alive:
-        assert not await client.engine.answers_within(0.05)
+    await until(lambda: not client.engine.is_alive)
+    assert not await client.engine.answers_within(5)
     assert await probed(client) == (503, 503)
     for path in ("/health/live", "/health/ready"):
         assert b"secret" not in (await client.get(path)).body

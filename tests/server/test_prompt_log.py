@@ -12,9 +12,11 @@ import pytest
 
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.cli.logs import JsonFormatter
+from maxi_mlx.core.request import IMAGE_MARK, ChatPrompt, GenerateRequest, Image, Message
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.scheduler import Scheduler
 from maxi_mlx.server import generation
+from maxi_mlx.server.prompt_log import PromptLog
 from tests.models.scripted import DIALOGUES
 from tests.server import asking
 from tests.server.running import Client, Start
@@ -79,6 +81,16 @@ async def test_every_api_s_words_are_logged(
         assert SECRET in prompt
         assert prompt.isprintable()
         assert answer.startswith('answer=[{"choice": 0, ')
+
+
+def test_an_image_is_logged_by_its_size(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "maxi_mlx.prompts")
+    seen = Message(role="user", text=IMAGE_MARK, images=(Image(b"1" * 5000, "messages[0]"),))
+    PromptLog("req-1").prompt(
+        GenerateRequest(id="req-1", model="m", prompts=(ChatPrompt(messages=(seen,)),))
+    )
+    said = {"role": "user", "text": IMAGE_MARK, "images": [{"num_bytes": 5000}]}
+    assert fields_of(caplog.records[0])["prompt"] == [{"messages": [said]}]
 
 
 async def test_words_can_neither_break_a_line_nor_command_a_terminal(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from measuring.chat_models import CHAT_CONFIGS, build_chat_model
-from measuring.models import TINY_CONFIG, build_tiny, endless_copy
+from measuring.models import TINY_CONFIG, BenchModel, build_tiny, endless_copy, twins
 
+from maxi_mlx.catalog.catalog import Catalog, Root
 from tests.conftest import TinyModel
 from tests.models.folder import prepare_device
 
@@ -94,3 +95,13 @@ def test_a_chat_model_writes_what_its_text_is_read_as(
     stream = stream_generate(loaded, tokenizer, "hello there", max_tokens=200, prompt_cache=cache)
     assert len(list(stream)) == 200
     assert not can_trim_prompt_cache(cache)
+
+
+def test_twins_are_one_model_under_two_names(tiny_model: TinyModel, tmp_path: Path) -> None:
+    model = BenchModel(name="tiny", folder=tiny_model("llama"), is_tiny=True)
+    assert twins(model, tmp_path) == ("tiny-one", "tiny-two")
+    entries = Catalog([Root(tmp_path, "test", "folders")]).entries()
+    assert [(entry.id, entry.problem) for entry in entries] == [
+        ("tiny-one", None),
+        ("tiny-two", None),
+    ]

@@ -94,3 +94,18 @@ async def test_rows_of_the_prompt_cache(tiny_model: TinyModel, tmp_path: Path) -
     assert len(turns) == 3
     assert all(0.9 < ratio < 1.3 for ratio in turns)
     assert not (tmp_path / "home").exists()  # no server used its owner's prompt cache
+
+
+@pytest.mark.slow
+async def test_rows_of_two_models(tiny_model: TinyModel, tmp_path: Path) -> None:
+    model = build_tiny(tiny_model("llama"), tmp_path / "model")
+    await run(
+        *("--model", str(model.folder), "--out", str(tmp_path / "out")),
+        *("--only", "switch", "--only", "two-models"),
+        home=tmp_path / "home",
+    )
+    (folder,) = (tmp_path / "out").iterdir()
+    switch, together = json.loads((folder / "suite.json").read_text())["results"]
+    assert all(run > 0.1 for result in (switch, together) for run in result["figures"][0]["runs"])
+    alone, both = together["raw"]["speeds"].values()
+    assert [speed["num_tokens"] for speed in both] == [2 * speed["num_tokens"] for speed in alone]

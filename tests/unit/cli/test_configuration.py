@@ -187,6 +187,11 @@ WRONG_FLAGS = [
         {"api_key": ("",)},
         "flag --api-key: the value is not a key of printable ASCII without spaces",
     ),
+    (
+        {"log_prompts": True, "log_level": "error"},
+        "flag --log-prompts: prompts are logged at info, and the log begins at error (flag "
+        "--log-level)",
+    ),
     ({"tls_key": "/k"}, "flag --tls-key: a key without its certificate; give --tls-cert"),
     ({"api_key_file": "/no/keys"}, "flag --api-key-file: can't read /no/keys: no such file"),
 ]
