@@ -171,7 +171,7 @@ async def test_point_42_a_model_of_text_refuses_an_image(client: Client) -> None
     messages = [{"role": "user", "content": [part]}]
     answer = await client.post(CHAT, json=body(messages=messages))
     assert answer.status == 400
-    assert answer.error["param"] == "messages[0].content[0]"
+    assert answer.error["param"] == "messages[0].content[0].image_url.url"
 
 
 @pytest.mark.clients(27)
