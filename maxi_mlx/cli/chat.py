@@ -38,5 +38,6 @@ def chat(*, model: str | None, system: str | None, **flags: Any) -> None:
         session.choose_model(model)
         source: Source = PipedLines()
         if sys.stdin.isatty() and sys.stdout.isatty():
+            session.load_meanwhile()
             source = TypedLines(home_models_dir().parent / HISTORY, session.choices)
         session.run(source)

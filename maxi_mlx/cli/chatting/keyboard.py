@@ -105,6 +105,7 @@ def _keys() -> KeyBindings:
             buffer.validate_and_handle()
 
     @keys.add("escape", "enter")
+    @keys.add("escape", "c-j")  # as it comes where it was typed before there was a prompt
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
