@@ -41,6 +41,10 @@ COMMANDS = {
     ),
     "rm": ("maxi_mlx.cli.rm:remove_model", "Remove a model from the disk."),
     "cache": ("maxi_mlx.cli.cache:cache", "Show, check or clear the prompts kept on disk."),
+    "service": (
+        "maxi_mlx.cli.service:service",
+        "Have the server run in the background, from login on.",
+    ),
     "doctor": (
         "maxi_mlx.cli.doctor:doctor",
         "Check this machine, and say what to do about each fault.",
