@@ -9,12 +9,15 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from maxi_mlx import __version__
 from maxi_mlx.core.errors import MaxiError, NoAnswer
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 PROGRAM = "maxi-mlx"
 EXIT_SETUP = 2  # something about the command line or this machine; nothing was done
@@ -45,6 +48,10 @@ COMMANDS = {
         "maxi_mlx.cli.service:service",
         "Have the server run in the background, from login on.",
     ),
+    "completion": (
+        "maxi_mlx.cli.completion:completion",
+        "Print the script that has a shell complete after Tab.",
+    ),
     "doctor": (
         "maxi_mlx.cli.doctor:doctor",
         "Check this machine, and say what to do about each fault.",
@@ -69,6 +76,17 @@ class LazyGroup(click.Group):
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As click has it, but for importing every command to see what it does."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
