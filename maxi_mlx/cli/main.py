@@ -100,10 +100,9 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 def commands() -> None:
-    """One local endpoint for the MLX models on this machine.
-
-    Begin with `maxi-mlx serve`; where there is no model yet, `maxi-mlx pull smollm2` fetches a
-    small one.
+    """\b
+    One local endpoint for the MLX models on this machine.
+    Example: maxi-mlx pull smollm2 && maxi-mlx serve
     """
 
 

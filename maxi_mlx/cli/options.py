@@ -90,8 +90,8 @@ _HELP: dict[str, tuple[str | None, str]] = {
 
 
 _CONFIG_HELP = (
-    "Settings in TOML (~/.maxi-mlx/config.toml where it exists). Flags beat the environment "
-    "(MAXI_MLX_PORT, …), the environment beats the file."
+    "Settings in TOML (~/.maxi-mlx/config.toml where it exists). Variables (MAXI_MLX_PORT, …) beat "
+    "it, flags beat both."
 )
 
 
