@@ -6,6 +6,7 @@ A subcommand's module is imported only when it runs, so that ``--help`` waits fo
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -107,6 +108,10 @@ def commands() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that knows few characters is no reason to end in the middle of an answer.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = commands.main(arguments, prog_name=PROGRAM, standalone_mode=False)
     except NoAnswer as error:

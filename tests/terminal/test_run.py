@@ -64,6 +64,10 @@ def test_hostile_text_is_inert_and_exact_as_json(run: Run) -> None:
     assert "\x1b[2J" in exact["text"]
 
 
+def test_where_few_characters_are_known(run: Run) -> None:
+    assert run("a→b", extra={"PYTHONIOENCODING": "latin-1"}).stdout == "[1] a?b\n"
+
+
 def test_json(run: Run) -> None:
     done = run("think", "--json")
     assert done.stdout.count("\n") == 1

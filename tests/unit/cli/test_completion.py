@@ -28,12 +28,14 @@ def offered(home: Path, *words: str, models: Path | None = None) -> list[str]:
     return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
 
+@pytest.mark.slow
 def test_commands_options_and_values(tmp_path: Path) -> None:
     assert offered(tmp_path, "com") == ["completion"]
     assert offered(tmp_path, "serve", "--strat") == ["--strategy"]
     assert offered(tmp_path, "serve", "--strategy", "la") == ["latency"]
 
 
+@pytest.mark.slow
 def test_models(tmp_path: Path, scripted_model: Path) -> None:
     models = scripted_model.parent
     assert offered(tmp_path, "chat", "SCR", models=models) == ["scripted"]
