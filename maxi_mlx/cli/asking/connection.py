@@ -42,11 +42,6 @@ class Connection:
         except ValueError as error:
             raise NoAnswer(f"the server at {self.url} does not answer in JSON") from error
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The same for a request that has a body."""
-        with self._response("POST", path, body) as response:
-            return json.load(response)
-
     def ask(self, body: Mapping[str, Any]) -> Iterator[Piece]:
         """A chat completion, piece by piece as it comes; closing the generator ends it. The last
         piece is an `End`. Raises NoAnswer."""

@@ -43,7 +43,7 @@ class Session:
 
         def load() -> None:
             with contextlib.suppress(NoAnswer):  # the first message will meet the same
-                connection.post("/api/v1/models/load", body)
+                connection.send("POST", "/api/v1/models/load", body)
 
         threading.Thread(target=load, daemon=True).start()
 
