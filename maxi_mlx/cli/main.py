@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from maxi_mlx import __version__
+from maxi_mlx.cli.asking.inert import inert
 from maxi_mlx.core.errors import MaxiError, NoAnswer
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def leave(code: int) -> NoReturn:
 
 def _complain(message: str) -> int:
     """One line on stderr; gives the exit code for it."""
-    click.echo(f"{PROGRAM}: {' '.join(message.split())}", err=True)
+    click.echo(f"{PROGRAM}: {inert(' '.join(message.split()))}", err=True)
     return EXIT_SETUP
 
 

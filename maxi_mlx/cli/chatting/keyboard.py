@@ -79,6 +79,7 @@ class TypedLines:
 
 def _session(history: Path, choices: Choices) -> PromptSession[str]:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.shortcuts import CompleteStyle
 
     return PromptSession(
         multiline=True,
@@ -87,6 +88,9 @@ def _session(history: Path, choices: Choices) -> PromptSession[str]:
         history=_history(history),
         completer=_completer(choices),
         complete_while_typing=False,
+        # A menu would need room, for which the screen would be scrolled at every prompt.
+        complete_style=CompleteStyle.READLINE_LIKE,
+        reserve_space_for_menu=0,
         enable_suspend=True,
     )
 
