@@ -64,7 +64,7 @@ def run(
         }
         given = {name: value for name, value in body.items() if value is not None}
         if as_json:
-            click.echo(json.dumps(_collected(connection, given), ensure_ascii=False))
+            click.echo(json.dumps(_collected(connection, given)))  # ASCII: inert, and exact
         else:
             _print(connection, given)
 
