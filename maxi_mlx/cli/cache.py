@@ -67,7 +67,11 @@ def cache() -> None:
 @settings_options("cache_dir")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, for programs.")
 def list_cache(*, as_json: bool, **flags: Any) -> None:
-    """Show what each model keeps: files, tokens, size, and when it was last used."""
+    """Show what each model keeps: files, tokens, size, and when it was last used.
+
+    \b
+    Example: maxi-mlx cache list --json
+    """
     folder = _folder(flags)
     described = [_described(share, folder) for share in _shares(folder)]
     if as_json:
@@ -90,6 +94,9 @@ def verify(context: click.Context, /, *, model: str | None, **flags: Any) -> Non
     """Read every file; remove those that are damaged or of another version.
 
     The exit code is 1 where there were any.
+
+    \b
+    Example: maxi-mlx cache verify
     """
     folder = _folder(flags)
     files = [file for share in _chosen(folder, model) for file in share.files]
@@ -116,6 +123,9 @@ def clear(*, model: str | None, yes: bool, **flags: Any) -> None:
     """Remove the prompts kept, of all models or of one.
 
     A running server goes on, and keeps what it reads from then on.
+
+    \b
+    Example: maxi-mlx cache clear --model SmolLM2-135M-Instruct --yes
     """
     folder = _folder(flags)
     shares = _chosen(folder, model)

@@ -9,14 +9,14 @@ import click
 
 from maxi_mlx.catalog.roots import home_models_dir
 from maxi_mlx.cli.asking.server import AskedServer, server_options
-from maxi_mlx.cli.completing import complete_model
+from maxi_mlx.cli.completing import complete_writer
 from maxi_mlx.core.errors import SetupError
 
 HISTORY = "chat_history"
 
 
 @click.command()
-@click.argument("model", required=False, shell_complete=complete_model)
+@click.argument("model", required=False, shell_complete=complete_writer)
 @click.option("--system", metavar="TEXT", help="What the model is told first.")
 @server_options
 def chat(*, model: str | None, system: str | None, **flags: Any) -> None:
@@ -38,5 +38,6 @@ def chat(*, model: str | None, system: str | None, **flags: Any) -> None:
         session.choose_model(model)
         source: Source = PipedLines()
         if sys.stdin.isatty() and sys.stdout.isatty():
+            session.load_meanwhile()
             source = TypedLines(home_models_dir().parent / HISTORY, session.choices)
         session.run(source)

@@ -28,6 +28,9 @@ def doctor(context: click.Context, /, *, as_json: bool, **flags: Any) -> None:
     """Check this machine, and say what to do about each fault.
 
     The exit code is 1 where something keeps the server from serving.
+
+    \b
+    Example: maxi-mlx doctor --port 8080
     """
     checks = []
     paint = Paint.on(sys.stdout)

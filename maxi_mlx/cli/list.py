@@ -27,6 +27,9 @@ def list_models(*, as_json: bool, **flags: Any) -> None:
     """Show the models found, and what can't be served and why.
 
     Looks in --model-dir, ~/.maxi-mlx/models, the Hugging Face hub cache and LM Studio's folder.
+
+    \b
+    Example: maxi-mlx list --model-dir ~/models
     """
     settings = settings_of(flags)
     check_folders(settings)

@@ -6,15 +6,20 @@ A subcommand's module is imported only when it runs, so that ``--help`` waits fo
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from maxi_mlx import __version__
+from maxi_mlx.cli.asking.inert import inert
 from maxi_mlx.core.errors import MaxiError, NoAnswer
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 PROGRAM = "maxi-mlx"
 EXIT_SETUP = 2  # something about the command line or this machine; nothing was done
@@ -41,6 +46,14 @@ COMMANDS = {
     ),
     "rm": ("maxi_mlx.cli.rm:remove_model", "Remove a model from the disk."),
     "cache": ("maxi_mlx.cli.cache:cache", "Show, check or clear the prompts kept on disk."),
+    "service": (
+        "maxi_mlx.cli.service:service",
+        "Have the server run in the background, from login on.",
+    ),
+    "completion": (
+        "maxi_mlx.cli.completion:completion",
+        "Print the script that has a shell complete after Tab.",
+    ),
     "doctor": (
         "maxi_mlx.cli.doctor:doctor",
         "Check this machine, and say what to do about each fault.",
@@ -66,6 +79,17 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As click has it, but for importing every command to see what it does."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -78,14 +102,17 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 def commands() -> None:
-    """One local endpoint for the MLX models on this machine.
-
-    Begin with `maxi-mlx serve`; where there is no model yet, `maxi-mlx pull smollm2` fetches a
-    small one.
+    """\b
+    One local endpoint for the MLX models on this machine.
+    Example: maxi-mlx pull smollm2 && maxi-mlx serve
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that knows few characters is no reason to end in the middle of an answer.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = commands.main(arguments, prog_name=PROGRAM, standalone_mode=False)
     except NoAnswer as error:
@@ -122,7 +149,7 @@ def leave(code: int) -> NoReturn:
 
 def _complain(message: str) -> int:
     """One line on stderr; gives the exit code for it."""
-    click.echo(f"{PROGRAM}: {' '.join(message.split())}", err=True)
+    click.echo(f"{PROGRAM}: {inert(' '.join(message.split()))}", err=True)
     return EXIT_SETUP
 
 

@@ -11,6 +11,7 @@ import click
 
 from maxi_mlx.catalog.roots import home_models_dir
 from maxi_mlx.cli import configuration
+from maxi_mlx.cli.completing import complete_model, complete_words
 from maxi_mlx.cli.configuration import PARAMETERS, Parameter
 from maxi_mlx.core.errors import SetupError
 from maxi_mlx.core.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
@@ -89,8 +90,8 @@ _HELP: dict[str, tuple[str | None, str]] = {
 
 
 _CONFIG_HELP = (
-    "Settings in TOML (~/.maxi-mlx/config.toml where it exists). Flags beat the environment "
-    "(MAXI_MLX_PORT, …), the environment beats the file."
+    "Settings in TOML (~/.maxi-mlx/config.toml where it exists). Variables (MAXI_MLX_PORT, …) beat "
+    "it, flags beat both."
 )
 
 
@@ -178,6 +179,10 @@ def _option(parameter: Parameter, text: str) -> Callable[[Command], Command]:
             f"{parameter.flag}/{parameter.off_flag}", parameter.name, default=None, help=text
         )
     is_list = parameter.separator is not None
+    is_model = parameter.name in ("model", "pin", "fallback_model")
+    more["shell_complete"] = (
+        complete_model if is_model else complete_words(metavar, is_path=parameter.is_path)
+    )
     return click.option(
         parameter.flag, parameter.name, metavar=metavar, help=text, multiple=is_list, **more
     )

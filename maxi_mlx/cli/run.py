@@ -17,7 +17,7 @@ from maxi_mlx.cli.asking.models import Writer
 from maxi_mlx.cli.asking.notice import Notice, notice_on, waiting_words
 from maxi_mlx.cli.asking.server import AskedServer, server_options
 from maxi_mlx.cli.asking.stream import End, Piece, Text, Thought
-from maxi_mlx.cli.completing import complete_model
+from maxi_mlx.cli.completing import complete_writer
 from maxi_mlx.cli.terminal import Paint
 from maxi_mlx.core.errors import NoAnswer, SetupError
 
@@ -25,7 +25,7 @@ NOTHING_ASKED = 'nothing to ask: maxi-mlx run "What is a prime?", or pipe a text
 
 
 @click.command()
-@click.argument("words", metavar='[MODEL] "PROMPT"', nargs=-1, shell_complete=complete_model)
+@click.argument("words", metavar='[MODEL] "PROMPT"', nargs=-1, shell_complete=complete_writer)
 @click.option("--system", metavar="TEXT", help="What the model is told before the prompt.")
 @click.option("--temperature", type=float, metavar="NUMBER", help="0 for the likeliest words.")
 @click.option("--max-tokens", type=int, metavar="N", help="Stop the answer after so many.")
@@ -64,7 +64,7 @@ def run(
         }
         given = {name: value for name, value in body.items() if value is not None}
         if as_json:
-            click.echo(json.dumps(_collected(connection, given), ensure_ascii=False))
+            click.echo(json.dumps(_collected(connection, given)))  # ASCII: inert, and exact
         else:
             _print(connection, given)
 

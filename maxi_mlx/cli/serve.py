@@ -20,6 +20,7 @@ from maxi_mlx.cli import configuration, logs
 from maxi_mlx.cli.banner import banner, exposure_warning
 from maxi_mlx.cli.model_checks import check_model_settings
 from maxi_mlx.cli.options import check_folders, settings_of, settings_options
+from maxi_mlx.cli.serve_help import ServeCommand, help_all_option
 from maxi_mlx.cli.terminal import Paint
 from maxi_mlx.core.errors import ModelNotFound, SetupError
 from maxi_mlx.core.settings import DEFAULT_HOST, Settings
@@ -34,18 +35,22 @@ logger = logging.getLogger(__name__)
 DEFAULT_MODEL = "smollm2"
 
 
-@click.command()
+@click.command(cls=ServeCommand)
 @settings_options()
 @click.option(
     "--pull-default",
     is_flag=True,
     help="Where no model is found, fetch a small one first (maxi-mlx pull smollm2).",
 )
+@help_all_option
 @click.option("--for-command", is_flag=True, hidden=True)  # `run` and `chat` start it
 def serve(*, pull_default: bool, for_command: bool, **flags: Any) -> None:
     """Answer OpenAI's API with the models on this machine.
 
     The first Ctrl-C lets running answers finish, a second one ends at once.
+
+    \b
+    Example: maxi-mlx serve --model-dir ~/models --keep-alive 1h
     """
     settings = settings_of(flags)
     if for_command:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from maxi_mlx.core.errors import SetupError
+from maxi_mlx.cli.asking.connection import Connection
+from maxi_mlx.core.errors import NoAnswer, SetupError
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.server.address import served_at, tls_context
 from tests.server.test_serve import ANY_PORT, serving, setup_error
@@ -56,6 +57,15 @@ async def test_tls(files: Files) -> None:
         async with served.session.get(served.address + "/health", ssl=trust) as answer:
             assert answer.status == 200
         assert await asyncio.to_thread(served_at, "127.0.0.1", port) == served.address
+
+
+async def test_a_command_trusts_the_certificate_it_is_told_of(files: Files) -> None:
+    settings = replace(ANY_PORT, tls_cert=files.cert, tls_key=files.key)
+    async with serving(settings) as served:
+        told = Connection(served.address, certificate=files.cert)
+        assert (await asyncio.to_thread(told.get, "/health"))["version"]
+        with pytest.raises(NoAnswer, match="certificate verify failed"):
+            await asyncio.to_thread(Connection(served.address).get, "/health")
 
 
 def test_one_file_may_hold_both(files: Files) -> None:

@@ -83,6 +83,9 @@ class PacedEngine(Engine):
     async def close(self) -> None:
         pass
 
+    async def load(self, name: str) -> str:
+        return name
+
     async def generate(
         self, request: GenerateRequest, *, keep_alive_s: float | None = None
     ) -> AsyncGenerator[Event, None]:

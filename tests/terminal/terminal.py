@@ -78,6 +78,12 @@ class Terminal:
             assert self.child.isalive() or self._rest(), f"ended without {words!r}:\n{self.text}"
             self.read(0.05)
 
+    def wait_for_prompt(self) -> None:
+        ends_at = time.monotonic() + WITHIN_S
+        while not self.text.endswith(("\n>", "\n…")):
+            assert time.monotonic() < ends_at, f"no prompt on the screen:\n{self.text}"
+            self.read(0.05)
+
     def wait_for_end(self) -> int:
         """The exit code."""
         ends_at = time.monotonic() + WITHIN_S

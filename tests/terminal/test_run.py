@@ -60,8 +60,16 @@ def test_hostile_text_is_inert_and_exact_as_json(run: Run) -> None:
     plain = run("hostile").stdout
     assert plain.encode().isascii() is False
     assert not {"\x1b", "\x07", "\x9b", "\x08", "\r", "\u202e"} & set(plain)
-    exact = json.loads(run("hostile", "--json").stdout)
-    assert "\x1b[2J" in exact["text"]
+    told = run("hostile", "--json").stdout
+    assert told.isascii()
+    assert "\x1b" not in told
+    text = json.loads(told)["text"]
+    assert "\x1b[2J" in text
+    assert "\x9b31m" in text
+
+
+def test_where_few_characters_are_known(run: Run) -> None:
+    assert run("a→b", extra={"PYTHONIOENCODING": "latin-1"}).stdout == "[1] a?b\n"
 
 
 def test_json(run: Run) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from maxi_mlx.cli.asking.connection import Connection
+from maxi_mlx.cli.asking.inert import inert
 from maxi_mlx.cli.progress import duration_text
 from maxi_mlx.cli.terminal import Paint, size_text
 from maxi_mlx.core.errors import NoAnswer
@@ -41,7 +42,7 @@ class Notice:
         paint = Paint.on(self._stream)
         wait_s, is_shown = PATIENCE_S, False
         while not self._is_over.wait(wait_s):
-            words = f"{self._words()}  {duration_text(time.monotonic() - self._began_s)}"
+            words = f"{inert(self._words())}  {duration_text(time.monotonic() - self._began_s)}"
             width = shutil.get_terminal_size().columns - 1
             self._stream.write(f"\r\x1b[K{paint(words[:width], 'bright_black')}")
             self._stream.flush()

@@ -11,6 +11,7 @@ from maxi_mlx.cli.asking.connection import Connection
 from maxi_mlx.cli.asking.notice import notice_on
 from maxi_mlx.cli.asking.own_server import OwnServer
 from maxi_mlx.cli.options import arguments_of, check_folders, settings_of, settings_options
+from maxi_mlx.cli.running_server import find_running_server
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -49,16 +50,9 @@ class AskedServer:
 
     def connection(self) -> Connection:
         """To the server that there is now: one that has ended meanwhile is replaced."""
-        from maxi_mlx.server.address import served_at
-
         if self._own is not None and self._own.is_running and self._own_connection is not None:
             return self._own_connection
-        running = served_at(self.settings.host, self.settings.port)
-        if running is None:
-            return self._started()
-        keys = self.settings.api_keys
-        certificate = self.settings.tls_cert
-        return Connection(running, api_key=keys[0] if keys else None, certificate=certificate)
+        return find_running_server(self.settings) or self._started()
 
     def _started(self) -> Connection:
         self._end_own()

@@ -79,6 +79,7 @@ class TypedLines:
 
 def _session(history: Path, choices: Choices) -> PromptSession[str]:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.shortcuts import CompleteStyle
 
     return PromptSession(
         multiline=True,
@@ -87,6 +88,9 @@ def _session(history: Path, choices: Choices) -> PromptSession[str]:
         history=_history(history),
         completer=_completer(choices),
         complete_while_typing=False,
+        # A menu would need room, for which the screen would be scrolled at every prompt.
+        complete_style=CompleteStyle.READLINE_LIKE,
+        reserve_space_for_menu=0,
         enable_suspend=True,
     )
 
@@ -105,6 +109,7 @@ def _keys() -> KeyBindings:
             buffer.validate_and_handle()
 
     @keys.add("escape", "enter")
+    @keys.add("escape", "c-j")  # as it comes where it was typed before there was a prompt
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 

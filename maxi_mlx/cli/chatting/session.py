@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 
 from maxi_mlx.cli.asking import models
@@ -13,7 +15,7 @@ from maxi_mlx.cli.chatting.commands import COMMANDS, Leave, command_line
 from maxi_mlx.cli.chatting.conversation import Conversation
 from maxi_mlx.cli.chatting.keyboard import Source
 from maxi_mlx.cli.chatting.screen import AnswerWriter, Screen
-from maxi_mlx.core.errors import MaxiError
+from maxi_mlx.core.errors import MaxiError, NoAnswer
 
 INTERRUPTED = "Ctrl-D or /exit leaves"
 
@@ -34,6 +36,16 @@ class Session:
             self.model = models.usual(connection, self.server.settings.model).id
         else:
             self.model = models.named(connection, name).id
+
+    def load_meanwhile(self) -> None:
+        """Has the model loaded while the first message is typed."""
+        connection, body = self.server.connection(), {"model": self.model}
+
+        def load() -> None:
+            with contextlib.suppress(NoAnswer):  # the first message will meet the same
+                connection.send("POST", "/api/v1/models/load", body)
+
+        threading.Thread(target=load, daemon=True).start()
 
     def run(self, source: Source) -> None:
         """Until there is no more to read."""

@@ -6,13 +6,10 @@ Blocks on the network and the file system.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-from urllib.parse import quote
-
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.catalog.roots import default_roots
+from maxi_mlx.cli.asking import models
 from maxi_mlx.cli.asking.connection import Connection
 from maxi_mlx.cli.clients.guide import Server
 from maxi_mlx.cli.running_server import find_running_server, own_url
@@ -21,7 +18,7 @@ from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import Settings
 
 WRITES_TEXT = ("language", "vision")
-WRITER_TYPES = ("llm", "vlm")  # as LM Studio's list calls them
+HOW = "choose one by --model"
 
 
 def find_server(
@@ -36,54 +33,15 @@ def find_server(
 
 
 def _asked(server: Connection, name: str | None) -> Server:
-    if name is not None:
-        found = _model(server, name)
-        if found["type"] not in WRITER_TYPES:
-            raise _no_writer(found["id"])
-    else:
-        found = _usual(server)
+    found = models.usual(server, how=HOW) if name is None else models.named(server, name)
     return Server(
         url=server.url,
         api_key=server.api_key,
-        model=found["id"],
-        context_length=found.get("max_context_length"),
-        takes_tools="tool_use" in found["capabilities"],
-        sees="vision" in found["capabilities"],
+        model=found.id,
+        context_length=found.context_length,
+        takes_tools=found.takes_tools,
+        sees=found.sees,
     )
-
-
-def _usual(server: Connection) -> Any:
-    """What a request that names no model gets; of several that are loaded, the first."""
-    settings = server.get("/health").get("settings", {})
-    models = [m for m in server.get("/api/v0/models")["data"] if m["type"] in WRITER_TYPES]
-    named = [settings.get(field, {}).get("value") for field in ("model", "fallback_model")]
-    loaded = [model["id"] for model in models if model["state"] == "loaded"]
-    for name in (named[0], *loaded[:1], named[1]):
-        if name is not None:
-            found = _model(server, name)
-            if found["type"] in WRITER_TYPES:
-                return found
-    only = _only([model["id"] for model in models])
-    return next(model for model in models if model["id"] == only)
-
-
-def _model(server: Connection, name: str) -> Any:
-    return server.get(f"/api/v0/models/{quote(name, safe='/')}")
-
-
-def _no_writer(name: str) -> SetupError:
-    return SetupError(f"{name} does not chat, as a client's model has to; name another by --model")
-
-
-def _only(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    if not names:
-        raise SetupError(
-            "there is no model that chats yet: `maxi-mlx pull smollm2` fetches a small one"
-        )
-    shown = ", ".join(names[:10]) + (" …" if len(names) > 10 else "")
-    raise SetupError(f"there are several models; choose one by --model: {shown}")
 
 
 def _read_off(settings: Settings, url: str, key: str | None, name: str | None) -> Server:
@@ -94,7 +52,7 @@ def _read_off(settings: Settings, url: str, key: str | None, name: str | None) -
     if entry.problem is not None:
         raise SetupError(f"{entry.id} can't be served: {entry.problem}")
     if entry.kind not in WRITES_TEXT:
-        raise _no_writer(entry.id)
+        raise models.no_writer(entry.id)
     return Server(
         url=url,
         api_key=key,
@@ -108,7 +66,6 @@ def _read_off(settings: Settings, url: str, key: str | None, name: str | None) -
 def _entry(catalog: Catalog, name: str | None) -> ModelEntry:
     if name is None:
         entries = catalog.entries()
-        name = _only(
-            [printable(e.id) for e in entries if e.problem is None and e.kind in WRITES_TEXT]
-        )
+        writers = [e.id for e in entries if e.problem is None and e.kind in WRITES_TEXT]
+        name = models.the_only([printable(id) for id in writers], how=HOW)
     return catalog.find(name)

@@ -44,7 +44,7 @@ def commands() -> Iterator[str]:
     for block in fenced("sh"):
         joined = block.text.replace("\\\n", " ")
         for line in joined.splitlines():
-            found = re.findall(r"(?:^|&& )(maxi-mlx [^&|#]+)", line.strip())
+            found = re.findall(r"(?:^|&& )(maxi-mlx [^&|#>]+)", line.strip())
             yield from (command.strip() for command in found)
     for page in PAGES:
         for command in INLINE.findall(page.read_text()):
