@@ -103,10 +103,12 @@ class Tab:
 class Tabs:
     browser: Browser
 
-    def new(self, served: Served, *, is_phone: bool = False, is_dark: bool = False) -> Tab:
+    def new(
+        self, served: Served, *, is_phone: bool = False, is_dark: bool = False, scale: int = 2
+    ) -> Tab:
         context = self.browser.new_context(
             viewport=PHONE if is_phone else DESKTOP,
-            device_scale_factor=2,
+            device_scale_factor=scale,
             has_touch=is_phone,
             is_mobile=is_phone,
             color_scheme="dark" if is_dark else "light",
