@@ -20,7 +20,13 @@ from tests.clients.conftest import Served, serving
 from tests.clients.conftest import clients_folder as clients_folder
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PROGRAMS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 
