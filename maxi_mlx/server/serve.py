@@ -92,7 +92,6 @@ async def _drain(app: web.Application, *, stop: Stop) -> None:
     running = app[RUNNING]
     # Whoever only watches is not waited for.
     num_running = running.num_running - app[WATCHERS].num_watching
-    app[WATCHERS].end()
     if num_running:
         logger.info(
             "stopping; requests still running: %d, for at most %g s. "
@@ -106,6 +105,7 @@ async def _drain(app: web.Application, *, stop: Stop) -> None:
         await running.none_left.wait()  # the last text may still be on its way to a slow client
 
     tasks = {asyncio.create_task(finish()), asyncio.create_task(stop.at_once.wait())}
+    app[WATCHERS].end()  # the last they see is that the engine drains
     done, pending = await asyncio.wait(
         tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
     )

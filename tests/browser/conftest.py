@@ -20,7 +20,13 @@ from tests.clients.conftest import Served, serving
 from tests.clients.conftest import clients_folder as clients_folder
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PROGRAMS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 
@@ -103,10 +109,12 @@ class Tab:
 class Tabs:
     browser: Browser
 
-    def new(self, served: Served, *, is_phone: bool = False, is_dark: bool = False) -> Tab:
+    def new(
+        self, served: Served, *, is_phone: bool = False, is_dark: bool = False, scale: int = 2
+    ) -> Tab:
         context = self.browser.new_context(
             viewport=PHONE if is_phone else DESKTOP,
-            device_scale_factor=2,
+            device_scale_factor=scale,
             has_touch=is_phone,
             is_mobile=is_phone,
             color_scheme="dark" if is_dark else "light",

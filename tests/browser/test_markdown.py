@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser
 
-from tests.browser.conftest import Tab
+from tests.browser.conftest import Tab, Tabs
 from tests.browser.speeches import HOSTILE, RICH
+from tests.clients.conftest import Served
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser, served: Served) -> Iterator[Tab]:
+    """One for all: a text leaves nothing behind."""
+    tab = Tabs(browser).new(served)
+    tab.open()
+    yield tab
+    assert tab.complaints == []
+
 
 # Gives the elements that a text becomes, in pieces that end at the given places.
 DRAWN = """async ([text, ends]) => {

@@ -156,6 +156,20 @@ async def test_an_idle_server_ends_soon_after_it_is_asked() -> None:
         assert await served.end(within_s=10) < 10
 
 
+async def test_whoever_watches_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="maxi_mlx.server.serve")
+    async with (
+        serving(ANY_PORT) as served,
+        served.session.get(served.address + "/v1/status/events") as watched,
+    ):
+        assert (await watched.content.readline()).startswith(b'data: {"version"')
+        served.stop.ask()
+        assert await served.end(within_s=5) < 2
+        last = (await watched.content.read()).strip().rpartition(b"\n")[2]
+    assert b'"state":"draining"' in last
+    assert "requests" not in caplog.text
+
+
 async def test_running_answers_finish_and_new_ones_are_refused(long_model: Path) -> None:
     async with serving(ANY_PORT, root(long_model)) as served:
         async with served.post(**{**ENDLESS, "max_tokens": 500}) as running:

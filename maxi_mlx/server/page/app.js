@@ -39,6 +39,8 @@ byId("model").addEventListener("change", () => {
 byId("theme").addEventListener("click", switchTheme);
 DARK.addEventListener("change", showTheme);
 window.addEventListener("hashchange", showView);
+// A model may have come while nobody looked.
+document.addEventListener("visibilitychange", () => document.hidden || refreshQuietly());
 
 showTheme();
 chat.open(null);
@@ -81,7 +83,12 @@ function showView() {
     else link.removeAttribute("aria-current");
   }
   status.show(isStatus);
-  if (isStatus) refresh().catch(() => {}); // the status itself says what is wrong
+  if (isStatus) refreshQuietly();
+}
+
+// Where it fails, the next thing that is asked of the server says why.
+function refreshQuietly() {
+  refresh().then(adaptToModel, () => {});
 }
 
 function isDark() {
