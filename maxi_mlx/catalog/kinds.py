@@ -28,7 +28,16 @@ SERVED_ENCODERS = frozenset((
 # Vision models whose images are read here. The language part of the first two isn't mlx-lm's by
 # their own name, but by their text's.
 SEEING_TYPES = frozenset(
-    {"idefics3", "smolvlm", "gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"}
+    {
+        "idefics3",
+        "smolvlm",
+        "gemma3",
+        "gemma4",
+        "qwen2_vl",
+        "qwen2_5_vl",
+        "qwen3_vl",
+        "qwen3_vl_moe",
+    }
     | {"qwen3_5", "qwen3_5_moe"}
 )
 LLAMAS_WITH_EYES = frozenset({"idefics3", "smolvlm"})

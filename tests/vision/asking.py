@@ -42,11 +42,20 @@ def prompt_text(family: str, *images: Pillow.Image, question: str = QUESTION) ->
     if family == "gemma3":
         shown = f"\n\n<start_of_image>{'<image_soft_token>' * 4}<end_of_image>\n\n" * len(images)
         return f"<bos><start_of_turn>user\n{shown}{question}<end_of_turn>\n<start_of_turn>model\n"
+    if family == "gemma4":
+        counts = [_within_70(*image.size) for image in images]
+        shown = "".join(f"<|image>{'<|image|>' * count}<image|>" for count in counts)
+        return f"<bos><start_of_turn>user\n{shown}{question}<end_of_turn>\n<start_of_turn>model\n"
     if family.startswith("qwen"):
         shown = "".join(map(_near_its_size, images))
         return f"<|im_start|>user\n{shown}{question}<|im_end|>\n<|im_start|>assistant\n"
     shown = "".join(map(_in_crops, images))
     return f"<|im_start|>User:{shown}{question}<end_of_utterance>\nAssistant:"
+
+
+def _within_70(width: int, height: int) -> int:
+    factor = (70 / (width * height)) ** 0.5
+    return int(factor * width) * int(factor * height)
 
 
 def _near_its_size(image: Pillow.Image) -> str:

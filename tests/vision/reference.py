@@ -29,6 +29,10 @@ def processor_of(folder: Path) -> Any:
         )
 
         return Qwen2VLImageProcessorPil(**settings)
+    if config["model_type"] == "gemma4":
+        from transformers.models.gemma4.image_processing_pil_gemma4 import Gemma4ImageProcessorPil
+
+        return Gemma4ImageProcessorPil(**settings)
     if config["model_type"] == "gemma3":
         from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 
@@ -42,6 +46,11 @@ def crops(folder: Path, image: Pillow.Image) -> NDArray[np.float32]:
     """(crops, 3, height, width)"""
     found = processor_of(folder)([image])
     values = np.asarray(found["pixel_values"])
+    if "image_position_ids" in found:  # padded patches with their places
+        places = np.asarray(found["image_position_ids"])[0]
+        wide, high = places.max(axis=0) + 1
+        patches = values[0][: wide * high].reshape(high, wide, 8, 8, 3)
+        return patches.transpose(4, 0, 2, 1, 3).reshape(1, 3, high * 8, wide * 8)
     if "image_grid_thw" not in found:
         return values.reshape(-1, *values.shape[-3:])
     # Patches by fours, each with its three colours in two frames.
@@ -52,10 +61,11 @@ def crops(folder: Path, image: Pillow.Image) -> NDArray[np.float32]:
 
 @contextmanager
 def open_masks(is_image: Any) -> Iterator[None]:
-    """mlx-vlm's Gemma 3 with transformers' masks: an image's tokens look at each other, not only
-    back. ``is_image`` None: masks as they are."""
+    """mlx-vlm's Gemmas with transformers' masks: an image's tokens look at each other, not only
+    back; in Gemma 4 in layers with a window alone. ``is_image`` None: masks as they are."""
+    import mlx_vlm.models.gemma3.language
+    import mlx_vlm.models.gemma4.language
     from mlx_vlm.models.base import create_attention_mask
-    from mlx_vlm.models.gemma3 import language
 
     if is_image is None:
         yield
@@ -68,8 +78,17 @@ def open_masks(is_image: Any) -> Iterator[None]:
         mask = create_attention_mask(vectors, cache, window_size=window_size, return_array=True)
         return mask | block
 
+    def opened_near(
+        vectors: Any, cache: Any, window_size: int | None = None, return_array: bool = False
+    ) -> Any:
+        if window_size is not None:
+            return opened(vectors, cache, window_size)
+        return create_attention_mask(vectors, cache, return_array=return_array)
+
+    models = mlx_vlm.models
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(language, "create_attention_mask", opened)
+        patch.setattr(models.gemma3.language, "create_attention_mask", opened)
+        patch.setattr(models.gemma4.language, "create_attention_mask", opened_near)
         yield
 
 
@@ -88,6 +107,13 @@ def embedded(
         grids = mx.array(np.concatenate([each["image_grid_thw"] for each in found]))
         features = model.get_input_embeddings(token_ids, pixels, image_grid_thw=grids, mask=mask)
         return {name: value for name, value in features.to_dict().items() if value is not None}
+    if config["model_type"] == "gemma4":
+        each = [mx.array(crops(folder, image)) for image in images]
+        features = model.get_input_embeddings(token_ids, each)
+        return {
+            "inputs_embeds": features.inputs_embeds,
+            "per_layer_inputs": features.per_layer_inputs,
+        }
     pixels = mx.array(np.concatenate([crops(folder, image) for image in images]))
     if config["model_type"] != "gemma3":
         pixels = pixels[None]
@@ -111,7 +137,7 @@ def greedy(
     features = embedded(model, config, folder, token_ids, images)
     cache = make_prompt_cache(model.language_model)
     is_image = token_ids[0] == config["image_token_id"]
-    with open_masks(is_image if config["model_type"] == "gemma3" else None):
+    with open_masks(is_image if config["model_type"].startswith("gemma") else None):
         logits = model.language_model(token_ids, cache=cache, **features).logits
     written: list[int] = []
     while len(written) < max_tokens:

@@ -2,6 +2,7 @@
 
 build(folder, "idefics3")    SmolVLM's family: an image in crops of 32 × 32, four tokens a crop
 build(folder, "gemma3")      an image as one square of 32 × 32, four tokens; layers with a window
+build(folder, "gemma4")      an image in up to 70 tokens; layers that share keys
 build(folder, "qwen2_5_vl")  an image near its own size, a token for 16 × 16; places in it
 build(folder, "qwen3_vl")    the same, and vectors that come to the first layer
 build(folder, "qwen3_5")     the same on layers with states
@@ -168,6 +169,61 @@ FAMILIES: Mapping[str, Family] = {
         },
         preprocessor={"resample": 2, "size": {"height": SIDE, "width": SIDE}},
     ),
+    "gemma4": Family(
+        tokens=(
+            *("<pad>", "<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>"),
+            *("<|image>", "<|image|>", "<image|>"),
+        ),
+        end="<end_of_turn>",
+        beginning="<bos>",
+        image="<|image|>",
+        template=_GEMMA.replace("<start_of_image>", "<|image|>"),
+        config={
+            "architectures": ["Gemma4ForConditionalGeneration"],
+            "model_type": "gemma4",
+            "vocab_size": _VOCABULARY_SIZE,
+            "text_config": {
+                **{name: value for name, value in SIZES.items() if name != "rope_theta"},
+                "global_head_dim": 16,
+                "hidden_size_per_layer_input": 8,
+                "layer_types": ["sliding_attention", "full_attention"] * 2,
+                "model_type": "gemma4_text",
+                "num_hidden_layers": 4,
+                "num_kv_shared_layers": 2,
+                "sliding_window": 16,
+                "tie_word_embeddings": True,
+                "rope_parameters": {
+                    "full_attention": {
+                        "partial_rotary_factor": 0.25,
+                        "rope_theta": 1_000_000.0,
+                        "rope_type": "proportional",
+                    },
+                    "sliding_attention": {"rope_theta": 10_000.0, "rope_type": "default"},
+                },
+                "use_bidirectional_attention": "vision",
+                "use_double_wide_mlp": False,
+                "vocab_size": _VOCABULARY_SIZE,
+                "vocab_size_per_layer_input": _VOCABULARY_SIZE,
+            },
+            "vision_config": {
+                **_VISION,
+                "default_output_length": 12,
+                "global_head_dim": 16,
+                "head_dim": 16,
+                "model_type": "gemma4_vision",
+                "num_key_value_heads": 2,
+                "pooling_kernel_size": 2,
+                "position_embedding_size": 64,
+            },
+        },
+        preprocessor={
+            "do_normalize": False,
+            "max_soft_tokens": 70,
+            "patch_size": 8,
+            "pooling_kernel_size": 2,
+            "resample": 3,
+        },
+    ),
     "qwen2_5_vl": _qwen(
         "qwen2_5_vl",
         text={
@@ -220,7 +276,9 @@ def build(folder: Path, name: str) -> Path:
     }
     write_json(folder / "config.json", config)
     write_json(folder / "generation_config.json", {"eos_token_id": end_id, "do_sample": False})
-    scaling = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "rescale_factor": 1 / 255}
+    scaling: dict[str, Any] = {"rescale_factor": 1 / 255}
+    if family.preprocessor.get("do_normalize", True):
+        scaling |= {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     write_json(folder / "preprocessor_config.json", {**family.preprocessor, **scaling})
     _write_weights(folder, config, num_rare=len(family.tokens))
     return folder
@@ -239,7 +297,9 @@ def _write_weights(folder: Path, config: Mapping[str, Any], *, num_rare: int) ->
         if name.endswith("bias"):
             values *= 0.1
         elif value.ndim == 1:
-            values = np.ones_like(values)
+            # Where the output is the input's table, a token would be followed by itself.
+            is_tied = config["model_type"] == "gemma4" and ".post_" in name
+            values = np.full_like(values, 6 if is_tied else 1)
         else:
             values /= np.sqrt(np.prod(value.shape[1:]))
         if name.startswith("language_model") and ("embed_tokens" in name or "lm_head" in name):

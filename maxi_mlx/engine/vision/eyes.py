@@ -37,8 +37,10 @@ class Eyes:
         # What an image's vectors depend on besides its pixels, for the prefix cache.
         self.salt = f"{metadata.version('mlx-vlm')} {sorted(settings.items())}".encode()
         self._factor = float(settings.get("rescale_factor", 1 / 255))
-        self._mean = mx.array(settings.get("image_mean", [0.5] * 3), mx.float32)
-        self._deviation = mx.array(settings.get("image_std", [0.5] * 3), mx.float32)
+        is_centred = settings.get("do_normalize", True)
+        mean, deviation = ("image_mean", "image_std") if is_centred else ("", "")
+        self._mean = mx.array(settings.get(mean, [0.5 * is_centred] * 3), mx.float32)
+        self._deviation = mx.array(settings.get(deviation, [1 - 0.5 * is_centred] * 3), mx.float32)
 
     def has_to_look(self, job: PromptJob) -> bool:
         """Whether the prompt's next tokens are an image's that wasn't looked at to its end."""
@@ -143,6 +145,7 @@ def _read_sight(entry: ModelEntry) -> tuple[Mapping[str, Any], Sight]:
 
     settings = _read_settings(entry)
     config = read_object(entry.path / "config.json")
+    config["tokenizer_config"] = read_object(entry.path / "tokenizer_config.json")
     return settings, SIGHTS[entry.model_type or ""](settings, config)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx_lm.models import gemma3
+from mlx_lm.models import gemma3, gemma4
 from mlx_lm.utils import _get_classes
 
 from maxi_mlx.engine.vision.pictures import FIRST_ID
@@ -144,6 +144,62 @@ class Gemma3(gemma3.Model):  # type: ignore[misc]
         return language | (self.vision_tower.sanitize(seeing) if "vision_tower" in self else {})
 
 
+class Gemma4(gemma4.Model):  # type: ignore[misc]
+    """Gemma 4 with eyes of its own (not the unified one, which has none). In its larger models an
+    image's tokens look at each other, in layers with a window alone."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(gemma4.ModelArgs.from_dict(settings.config))
+        text = settings.config["text_config"]
+        self.reads_images_whole = text.get("use_bidirectional_attention") == "vision"
+        if settings.eyes is not None:
+            vision = settings.eyes.VisionConfig.from_dict(settings.config["vision_config"])
+            self.vision_tower = settings.eyes.VisionModel(vision)
+            self.embed_vision = settings.eyes.gemma4.MultimodalEmbedder(
+                embedding_dim=vision.hidden_size,
+                text_hidden_size=text["hidden_size"],
+                eps=vision.rms_norm_eps,
+            )
+
+    def __call__(
+        self, inputs: mx.array, cache: Any = None, input_embeddings: mx.array | None = None
+    ) -> mx.array:
+        if input_embeddings is not None:
+            is_image = inputs >= FIRST_ID
+            if self.reads_images_whole:
+                cache = [
+                    _OpenCache(entry, is_image[0])
+                    if layer.layer_type == "sliding_attention"
+                    else entry
+                    for layer, entry in zip(self.layers, cache, strict=False)
+                ]
+            # Each layer looks the tokens up once more, of an image's those of padding.
+            inputs = mx.where(is_image, 0, inputs)
+        logits: mx.array = super().__call__(inputs, cache, input_embeddings)
+        return logits
+
+    def embed(self, token_ids: mx.array) -> mx.array:
+        vectors: mx.array = self.language_model.model.embed_tokens(token_ids)
+        return vectors
+
+    def look(self, pixels: mx.array) -> mx.array:
+        vectors = self.embed_vision(self.vision_tower(pixels.transpose(0, 3, 1, 2)))
+        scaled: mx.array = mx.flatten(vectors, 0, 1) / self.language_model.model.embed_scale
+        return scaled
+
+    def sanitize(self, weights: Weights) -> Weights:
+        language: Weights = super().sanitize(weights)
+        if "vision_tower" not in self:
+            return language
+        prefixes = ("vision_tower.", "embed_vision.")
+        own = {name.removeprefix("model."): value for name, value in weights.items()}
+        seeing = {name: value for name, value in own.items() if name.startswith(prefixes)}
+        if not self.vision_tower.config.use_clipped_linears:
+            bounds = ("input_max", "input_min", "output_max", "output_min")
+            seeing = {name: value for name, value in seeing.items() if not name.endswith(bounds)}
+        return language | seeing
+
+
 class _OpenCache:
     """A layer's cache while an image is read: ``is_image`` are the tokens that see each other."""
 
@@ -171,4 +227,9 @@ class _OpenCache:
         return opened
 
 
-FAMILIES: Mapping[str, type] = {"idefics3": Idefics3, "smolvlm": Idefics3, "gemma3": Gemma3}
+FAMILIES: Mapping[str, type] = {
+    "idefics3": Idefics3,
+    "smolvlm": Idefics3,
+    "gemma3": Gemma3,
+    "gemma4": Gemma4,
+}

@@ -140,6 +140,37 @@ class Gemma3Sight:
         )
 
 
+class Gemma4Sight:
+    """Gemma 4: all of the image, as large as its tokens allow, one for a square of patches."""
+
+    def __init__(self, settings: Settings, config: Settings) -> None:
+        names = config.get("tokenizer_config", {})
+        self.placeholder = self.token = str(names.get("image_token", "<|image|>"))
+        self._around = (
+            str(names.get("boi_token", "<|image>")),
+            str(names.get("eoi_token", "<image|>")),
+        )
+        vision = config["vision_config"]
+        pool = int(settings.get("pooling_kernel_size", vision.get("pooling_kernel_size", 3)))
+        self._square = pool * int(settings.get("patch_size", vision.get("patch_size", 16)))
+        self._most = int(settings.get("max_soft_tokens", 280))
+        self._resample = Pillow.Resampling(settings.get("resample", _BICUBIC))
+
+    def prepare(self, image: Pillow.Image) -> PreparedImage:
+        width, height = image.size
+        factor = math.sqrt(self._most / (width * height))
+        across, down = math.floor(factor * width), math.floor(factor * height)
+        if not down:
+            across, down = min(max(width // height, 1), self._most), 1
+        elif not across:
+            across, down = 1, min(max(height // width, 1), self._most)
+        image = image.resize((across * self._square, down * self._square), self._resample)
+        begin, end = self._around
+        return PreparedImage(
+            text=f"{begin}{self.token * (across * down)}{end}", crops=_stacked([image])
+        )
+
+
 class QwenSight:
     """Qwen's: all of the image, near its own size, a token for a square of patches."""
 
@@ -207,6 +238,7 @@ SIGHTS: Mapping[str, Callable[[Settings, Settings], Sight]] = {
     "idefics3": Idefics3Sight,
     "smolvlm": Idefics3Sight,
     "gemma3": Gemma3Sight,
+    "gemma4": Gemma4Sight,
     "qwen2_vl": QwenSight,
     "qwen2_5_vl": QwenSight,
     "qwen3_vl": QwenSight,
