@@ -14,6 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from maxi_mlx.catalog.adapter_folders import AdapterFolder, AdapterReader
+from maxi_mlx.catalog.adapter_models import (
+    adapted_entry,
+    adapted_naming,
+    adapter_folders,
+    pair,
+)
 from maxi_mlx.catalog.classification import Classification, classify, files_read
 from maxi_mlx.catalog.copies import Copies
 from maxi_mlx.catalog.folders import FolderReader, Stamp, is_settled, stamp_of
@@ -52,30 +58,49 @@ class _Record:
 
 
 @dataclass(frozen=True, slots=True)
+class _Scanned:
+    """What an inventory is made of."""
+
+    models: tuple[_Record, ...]
+    own_adapters: tuple[AdapterFolder, ...]
+    adapters: tuple[AdapterFolder, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Inventory:
-    """The result of one scan. The first three run in step."""
+    """The result of one scan. The first three run in step; a model with an adapter over it has
+    its base's record."""
 
     records: tuple[_Record, ...]
     entries: tuple[ModelEntry, ...]
     index: NameIndex
-    adapters: tuple[AdapterFolder, ...]
     misfits: tuple[Misfit, ...]
     unmatched: tuple[str, ...]
+    strays: tuple[str, ...]
 
 
 class Catalog:
     """All models under ``roots``. A model of an earlier root goes before its namesakes."""
 
     def __init__(
-        self, roots: Sequence[Root], settings: Mapping[str, ModelSettings] | None = None
+        self,
+        roots: Sequence[Root],
+        settings: Mapping[str, ModelSettings] | None = None,
+        *,
+        adapter_dirs: Sequence[Path] = (),
+        adapter_models: Mapping[str, str] | None = None,
     ) -> None:
-        """``settings`` are the owner's, by names of models."""
+        """``settings`` are the owner's, by names of models; ``adapter_models`` are the models that
+        the owner names for adapters, which else say themselves what they go over."""
         self._roots = tuple(roots)
         self._settings = dict(settings or {})
+        self._adapter_dirs = tuple(adapter_dirs)
+        self._adapter_models = dict(adapter_models or {})
         self._lock = threading.Lock()
         self._reader = FolderReader()
         self._adapter_reader = AdapterReader()
         self._records: dict[str, _Record] = {}  # settled ones, by path
+        self._scanned: _Scanned | None = None
         self._inventory: _Inventory | None = None
         self.copies = Copies()
 
@@ -97,6 +122,11 @@ class Catalog:
         """The names in the owner's settings that are no model's now."""
         with self._lock:
             return self._scan().unmatched
+
+    def stray_adapters(self) -> tuple[str, ...]:
+        """A sentence on each adapter that goes over no model that is here now."""
+        with self._lock:
+            return self._scan().strays
 
     def find(self, name: str) -> ModelEntry:
         """The model that a client means by ``name``, servable or not. Raises ModelNotFound."""
@@ -176,16 +206,23 @@ class Catalog:
         self._records = settled
         self._reader.forget_unread()
         models = tuple(record for record in found.values() if record.classification is not None)
-        adapters = self._adapter_reader.read_all(
-            own.adapter for own in self._settings.values() if own.adapter is not None
-        )
+        return self._inventory_of(_Scanned(models, *self._adapters()))
+
+    def _adapters(self) -> tuple[tuple[AdapterFolder, ...], tuple[AdapterFolder, ...]]:
+        """Those of single models by their settings, and those in the folders for adapters."""
+        own = [each.adapter for each in self._settings.values() if each.adapter is not None]
+        every = self._adapter_reader.read_all([*own, *adapter_folders(self._adapter_dirs)])
+        return every[: len(own)], every[len(own) :]
+
+    def _inventory_of(self, scanned: _Scanned) -> _Inventory:
         before = self._inventory
-        if before is None or (before.records, before.adapters) != (models, adapters):
-            self._inventory = _inventory(models, adapters, self._settings)
-            if before is not None:  # at start it is for the command to say
-                _warn_of(set(self._inventory.misfits) - set(before.misfits))
-        assert self._inventory is not None
-        return self._inventory
+        if before is not None and self._scanned == scanned:
+            return before
+        made = _inventory(scanned, self._settings, self._adapter_models)
+        if before is not None:  # at start it is for the command to say
+            _warn_of(set(made.misfits) - set(before.misfits))
+        self._scanned, self._inventory = scanned, made
+        return made
 
     def _record(self, sighting: Sighting) -> tuple[_Record, bool]:
         place = sighting.place
@@ -222,27 +259,39 @@ def _state(sighting: Sighting) -> tuple[_State, bool]:
 
 
 def _inventory(
-    records: tuple[_Record, ...],
-    adapters: tuple[AdapterFolder, ...],
+    scanned: _Scanned,
     settings: Mapping[str, ModelSettings],
+    adapter_models: Mapping[str, str],
 ) -> _Inventory:
+    records = list(scanned.models)
     models = [(record, record.classification) for record in records if record.classification]
     namings = [_naming(record, found) for record, found in models]
     ids = assign_ids(namings)
-    entries = tuple(
+    entries = [
         _entry(id, naming, record.place, found)
         for id, naming, (record, found) in zip(ids, namings, models, strict=True)
-    )
+    ]
+    over = pair(scanned.adapters, adapter_models, entries, NameIndex(ids, namings))
+    for place, folder in over.pairs:
+        records.append(records[place])
+        namings.append(adapted_naming(namings[place], folder))
+        entries.append(adapted_entry(entries[place], folder))
+    ids = [entry.id for entry in entries]
     index = NameIndex(ids, namings)
     fitted = fit(settings, entries, namings, index)
-    by_path = {each.adapter.path: each for each in adapters}
-    entries = tuple(
-        with_settings(entry, fitted.models[place], by_path) if place in fitted.models else entry
-        for place, entry in enumerate(entries)
-    )
+    own_adapters = {each.adapter.path: each for each in scanned.own_adapters}
+    for place, entry in enumerate(entries):
+        num_before = place - len(models)
+        if num_before >= 0:  # once more, over what its base has become
+            base, folder = over.pairs[num_before]
+            entry = entries[place] = adapted_entry(entries[base], folder)
+        if place in fitted.models:
+            entries[place] = with_settings(entry, fitted.models[place], own_adapters)
     if fitted.aliases:
         index = NameIndex(ids, namings, fitted.aliases)
-    return _Inventory(records, entries, index, adapters, fitted.misfits, fitted.unmatched)
+    return _Inventory(
+        tuple(records), tuple(entries), index, fitted.misfits, fitted.unmatched, over.strays
+    )
 
 
 def _naming(record: _Record, found: Classification) -> Naming:

@@ -37,6 +37,7 @@ class Naming:
     paths: tuple[str, ...]
     aliases: tuple[str, ...] = ()
     is_servable: bool = True
+    takes_tags: bool = True  # may be meant by a name of Ollama's library
 
     @property
     def full_name(self) -> str:
@@ -140,7 +141,9 @@ class NameIndex:
         places = [
             place
             for place in _by_preference(self._namings)
-            if self._namings[place].is_servable and may_mean(wanted, self._namings[place].name)
+            if self._namings[place].is_servable
+            and self._namings[place].takes_tags
+            and may_mean(wanted, self._namings[place].name)
         ]
         # Copies of one model have one name: the first is meant.
         names = {fold(self._namings[place].full_name) for place in places}

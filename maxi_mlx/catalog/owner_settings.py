@@ -6,7 +6,7 @@ Pure. Folders may come later, so that a name without a model is no fault.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from maxi_mlx.catalog.adapter_folders import AdapterFolder
@@ -76,8 +76,8 @@ def with_settings(
     longest = entry.context_length
     if settings.context_tokens is not None:
         longest = min(settings.context_tokens, longest or settings.context_tokens)
-    entry = replace(entry, settings=settings, context_length=longest)
-    if settings.adapter is None:
+    entry = replace(entry, settings=_over(entry.settings, settings), context_length=longest)
+    if settings.adapter is None or entry.base is not None:
         return entry
     found = adapters[settings.adapter]
     problem = found.problem and f"its adapter {found.adapter.path} can't be used: {found.problem}"
@@ -87,6 +87,18 @@ def with_settings(
         weight_bytes=entry.weight_bytes + found.adapter.weight_bytes,
         problem=entry.problem or problem,
     )
+
+
+def _over(inherited: ModelSettings, own: ModelSettings) -> ModelSettings:
+    """A model with an adapter has its base's settings where its own say nothing."""
+    silent = ModelSettings()
+    said = {
+        each.name: getattr(own, each.name)
+        for each in fields(own)
+        if getattr(own, each.name) != getattr(silent, each.name)
+    }
+    sampling = dict(inherited.sampling) | dict(own.sampling)
+    return replace(inherited, **{**said, "sampling": tuple(sampling.items())})
 
 
 class _Aliases:
@@ -132,6 +144,8 @@ def _misfits(settings: ModelSettings, entry: ModelEntry) -> Iterable[tuple[str, 
     longest, wanted = entry.context_length, settings.context_tokens
     if wanted is not None and longest is not None and wanted > longest:
         yield "context", f"{wanted} is more than the {longest} tokens that {entry.id} has"
+    if settings.adapter is not None and entry.base is not None:
+        yield "adapter", f"{entry.id} is {entry.base.id} with an adapter over it already"
     if entry.kind in (*_WRITERS, "unknown"):
         return
     for name in _OF_WRITERS:

@@ -64,7 +64,7 @@ def problem_without_config(listing: Listing, *, num_partial: int) -> str | None:
     if "model_index.json" in listing.files:
         return "an image generation pipeline: this version serves language models only"
     if "adapter_config.json" in listing.files:
-        return "an adapter, not a whole model; merge it into its model with `mlx_lm.fuse`"
+        return "an adapter, not a whole model; move it to ~/.maxi-mlx/adapters (docs/settings.md)"
     if any(name.endswith(".safetensors") for name in names):
         return _unfinished("config.json is missing beside the weights", num_partial=num_partial)
     if any(name.endswith(".gguf") for name in names):

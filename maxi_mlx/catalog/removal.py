@@ -39,10 +39,17 @@ def planned_removal(name: str, catalog: Catalog) -> Removal:
     """What would go. Raises ModelNotFound, and InvalidRequest for what must not be removed here."""
     entry = catalog.find(name)
     _check_exact(name, entry, catalog)
+    if entry.base is not None and entry.adapter is not None:
+        raise _refusal(
+            entry,
+            f"it is {entry.base.id} with an adapter over it, whose folder is {entry.adapter.path}",
+        )
     path = _repository(entry.path) or entry.path
     root = _root_of(path, catalog.roots)
     inside = [
-        each for each in catalog.entries() if each != entry and each.path.is_relative_to(path)
+        each
+        for each in catalog.entries()
+        if each != entry and each.base != entry and each.path.is_relative_to(path)
     ]
     if inside:
         raise _refusal(entry, f"the folder {path} holds {inside[0].id} as well")

@@ -34,6 +34,12 @@ def home_models_dir() -> Path:
     return _absolute(home) / "models"
 
 
+def default_adapter_dirs(adapter_dirs: Sequence[Path]) -> tuple[Path, ...]:
+    """The given folders first, then the project's own."""
+    folders = (*map(_absolute, adapter_dirs), home_models_dir().parent / "adapters")
+    return tuple(dict.fromkeys(folders))
+
+
 def default_roots(model_dirs: Sequence[Path]) -> tuple[Root, ...]:
     """The given folders first, so that their models win a shared name, then the usual places."""
     roots = [Root(_absolute(folder), str(folder), "folders") for folder in model_dirs]

@@ -67,6 +67,7 @@ PARAMETERS = (
     Parameter("host", "host", kinds.words("a host name or an address")),
     Parameter("port", "port", kinds.whole(0, 65535)),
     Parameter("model_dirs", "model_dir", kinds.path("a folder"), separator=os.pathsep),
+    Parameter("adapter_dirs", "adapter_dir", kinds.path("a folder"), separator=os.pathsep),
     Parameter("model", "model", kinds.words("a model's name")),
     Parameter("pins", "pin", kinds.words("a model's name"), separator=","),
     Parameter("keep_alive_s", "keep_alive", kinds.keep_alive()),
@@ -147,7 +148,6 @@ def load(
         config = Path(environ["MAXI_MLX_CONFIG"]).expanduser()
     table, file = _read_file(config, default_config)
     scheduler = table.pop("scheduler", {})
-    models = table.pop("models", None)
     here = Path.cwd()
     given = [
         _Given({n: v for n, v in flags.items() if v not in (None, ())}, here, False),
@@ -162,10 +162,7 @@ def load(
     values["scheduler"] = _scheduler(
         values.get("strategy", Settings().strategy), scheduler, file=file, sources=sources
     )
-    sources["models"] = "default"
-    if file is not None and models is not None:
-        values["models"] = model_tables.read_tables(models, file=file, read=_read_typed)
-        sources["models"] = f"file {file}"
+    _fill_tables(table, file, values=values, sources=sources)
     _check_together(values, sources)
     return Settings(**values, sources=sources)
 
@@ -215,6 +212,21 @@ def _fill(
         values[field] = tuple(item for part in results for item in part) if is_list else results[0]
         sources[field] = ", ".join(source.place(parameter) for parameter in present)
         return
+
+
+def _fill_tables(
+    table: Mapping[str, object],
+    file: Path | None,
+    *,
+    values: dict[str, Any],
+    sources: dict[str, str],
+) -> None:
+    """What the file alone can say, of single models and adapters."""
+    for field, (name, read) in model_tables.READERS.items():
+        sources[field] = "default"
+        if file is not None and name in table:
+            values[field] = read(table[name], file=file, read=_read_typed)
+            sources[field] = f"file {file}"
 
 
 def _value(parameter: Parameter, source: _Given) -> Any:
@@ -286,7 +298,7 @@ def _read_file(config: Path | None, default: Path) -> tuple[dict[str, Any], Path
         raise SetupError(f"file {file} is not TOML: {error}") from None
     names = {parameter.name for parameter in PARAMETERS}
     for key in table:
-        if key not in names | {"scheduler", "models"}:
+        if key not in names | {"scheduler", "models", "adapters"}:
             raise SetupError(f"file {file}: unknown key '{key}'{_meant(key) or _known()}")
     inner = table.get("scheduler", {})
     if not isinstance(inner, dict):
@@ -354,7 +366,7 @@ def _variable(name: str) -> str:
 
 def _known() -> str:
     names = [*(parameter.name for parameter in PARAMETERS), *(f"scheduler.{n}" for n in SCHEDULER)]
-    return "; known are " + ", ".join(sorted([*names, "models"]))
+    return "; known are " + ", ".join(sorted([*names, "models", "adapters"]))
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

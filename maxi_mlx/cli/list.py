@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.catalog.roots import Root, default_roots
-from maxi_mlx.cli.options import check_folders, settings_of, settings_options
+from maxi_mlx.cli.options import catalog_of, check_folders, settings_of, settings_options
 from maxi_mlx.cli.terminal import Paint, columns, size_text
 from maxi_mlx.core.models import ModelEntry
 
@@ -21,7 +20,7 @@ HEADS = ("ID", "ORG", "KIND", "SIZE", "QUANTIZATION", "CONTEXT", "WHERE")
 
 
 @click.command("list")
-@settings_options("model_dir")
+@settings_options("model_dir", "adapter_dir")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, for programs.")
 def list_models(*, as_json: bool, **flags: Any) -> None:
     """Show the models found, and what can't be served and why.
@@ -34,7 +33,7 @@ def list_models(*, as_json: bool, **flags: Any) -> None:
     settings = settings_of(flags)
     check_folders(settings)
     roots = default_roots(settings.model_dirs)
-    entries = Catalog(roots, settings.models).entries()
+    entries = catalog_of(settings).entries()
     if as_json:
         click.echo(json.dumps([described(entry) for entry in entries], indent=2))
         return

@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 def check_model_settings(catalog: Catalog, settings: Settings) -> None:
     """Raise SetupError for the first that can't be; warn of names that are no model's."""
+    for sentence in catalog.stray_adapters():
+        logger.warning("%s", sentence)
     if not settings.models:
         return
     source = settings.sources["models"]

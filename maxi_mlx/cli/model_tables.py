@@ -65,6 +65,27 @@ def read_tables(raw: object, *, file: Path, read: Read) -> dict[str, ModelSettin
     return {name: _settings(name, table, file=file, read=read) for name, table in raw.items()}
 
 
+def read_adapter_tables(raw: object, *, file: Path, read: Read) -> dict[str, str]:
+    """Which model each adapter goes over, where the owner says it: ``[adapters."NAME"]``."""
+    if not isinstance(raw, dict) or not all(isinstance(table, dict) for table in raw.values()):
+        raise SetupError(f'file {file}: adapters is no table of tables; write [adapters."NAME"]')
+    models = {}
+    for name, table in raw.items():
+        place = f'file {file}, adapters."{name}"'
+        for key in table:
+            if key != "model":
+                raise SetupError(f"{place}.{key}: unknown key; known is model")
+        models[name] = read(kinds.words("a model's name"), table.get("model"), f"{place}.model")
+    return models
+
+
+# The field of `Settings`: (the name of the table in the file, who reads it)
+READERS: Mapping[str, tuple[str, Callable[..., Any]]] = {
+    "models": ("models", read_tables),
+    "adapter_models": ("adapters", read_adapter_tables),
+}
+
+
 def place_of(source: str, name: str, key: str = "") -> str:
     """How a setting is named in a message. ``source`` is the file, in words."""
     return f'{source}, models."{name}"' + (f".{key}" if key else "")

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from maxi_mlx.catalog.roots import home_models_dir
+from maxi_mlx.catalog.catalog import Catalog
+from maxi_mlx.catalog.roots import default_adapter_dirs, default_roots, home_models_dir
 from maxi_mlx.cli import configuration
 from maxi_mlx.cli.completing import complete_model, complete_words
 from maxi_mlx.cli.configuration import PARAMETERS, Parameter
@@ -27,6 +28,11 @@ _HELP: dict[str, tuple[str | None, str]] = {
     ),
     "port": ("PORT", f"Port to listen on ({DEFAULT_PORT}); 0 takes any free one."),
     "model_dir": ("FOLDER", "Look for models here as well. Can be given several times."),
+    "adapter_dir": (
+        "FOLDER",
+        "Look for LoRA adapters here as well as in ~/.maxi-mlx/adapters. Can be given several "
+        "times.",
+    ),
     "model": ("NAME", "Load this model at start; it stays until another needs its memory."),
     "pin": (
         "NAME",
@@ -158,10 +164,21 @@ def check_home() -> None:
         )
 
 
+def catalog_of(settings: Settings) -> Catalog:
+    return Catalog(
+        default_roots(settings.model_dirs),
+        settings.models,
+        adapter_dirs=default_adapter_dirs(settings.adapter_dirs),
+        adapter_models=settings.adapter_models,
+    )
+
+
 def check_folders(settings: Settings) -> None:
-    """Raise SetupError for a model folder that was named and isn't there."""
-    source = settings.sources["model_dirs"]
-    for folder in settings.model_dirs:
+    """Raise SetupError for a folder of models or adapters that was named and isn't there."""
+    named = [("model_dirs", folder) for folder in settings.model_dirs]
+    named += [("adapter_dirs", folder) for folder in settings.adapter_dirs]
+    for field, folder in named:
+        source = settings.sources[field]
         if not os.path.isdir(folder):  # Path.is_dir raises without rights to the folder above
             what = "is not a folder" if os.path.exists(folder) else "does not exist"
             raise SetupError(f"{source}: {folder} {what}")

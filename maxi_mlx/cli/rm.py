@@ -6,12 +6,10 @@ from typing import Any
 
 import click
 
-from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import printable, without_latest
 from maxi_mlx.catalog.removal import Removal, planned_removal, remove
-from maxi_mlx.catalog.roots import default_roots
 from maxi_mlx.cli.completing import complete_any_model
-from maxi_mlx.cli.options import check_folders, settings_of, settings_options
+from maxi_mlx.cli.options import catalog_of, check_folders, settings_of, settings_options
 from maxi_mlx.cli.running_server import OPTION_WORDS, find_running_server, loaded_models
 from maxi_mlx.cli.terminal import ask, size_text
 from maxi_mlx.core.settings import Settings
@@ -34,7 +32,7 @@ def remove_model(*, model: str, yes: bool, **flags: Any) -> None:
     """
     settings = settings_of(flags)
     check_folders(settings)
-    catalog = Catalog(default_roots(settings.model_dirs), settings.models)
+    catalog = catalog_of(settings)
     if catalog.copies.remove(without_latest(model)):
         click.echo(f"{printable(model)} was a second name, and is gone; its model stays")
         return
@@ -59,7 +57,7 @@ def _removed_by_server(removal: Removal, settings: Settings) -> bool:
     if server is None:
         return False
     path = str(removal.entry.path)
-    ids = [model["id"] for model in loaded_models(server) if model["path"] == path]
-    for id in ids:
+    found = [model for model in loaded_models(server) if model["path"] == path]
+    for id in {model["base"] or model["id"] for model in found}:  # what is over it goes with it
         server.send("DELETE", "/api/delete", {"model": id})
-    return bool(ids)
+    return bool(found)

@@ -15,11 +15,10 @@ import click
 
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import near, printable
-from maxi_mlx.catalog.roots import default_roots
 from maxi_mlx.cli import configuration, logs
 from maxi_mlx.cli.banner import banner, exposure_warning
 from maxi_mlx.cli.model_checks import check_model_settings
-from maxi_mlx.cli.options import check_folders, settings_of, settings_options
+from maxi_mlx.cli.options import catalog_of, check_folders, settings_of, settings_options
 from maxi_mlx.cli.serve_help import ServeCommand, help_all_option
 from maxi_mlx.cli.terminal import Paint
 from maxi_mlx.core.errors import ModelNotFound, SetupError
@@ -64,7 +63,7 @@ def serve(*, pull_default: bool, for_command: bool, **flags: Any) -> None:
         )
     check_folders(settings)
     device.prepare(settings.backend)
-    catalog = Catalog(default_roots(settings.model_dirs), settings.models)
+    catalog = catalog_of(settings)
     if pull_default and all(entry.problem for entry in catalog.entries()):
         _pull(DEFAULT_MODEL)
     check_model_settings(catalog, settings)

@@ -25,7 +25,15 @@ USUAL: Mapping[str, str] = {
 }
 GROUPS: Mapping[str, Sequence[str]] = {
     "Address": ("host", "port", "tls_cert", "tls_key"),
-    "Models": ("model_dir", "model", "pin", "keep_alive", "fallback_model", "pull_default"),
+    "Models": (
+        "model_dir",
+        "adapter_dir",
+        "model",
+        "pin",
+        "keep_alive",
+        "fallback_model",
+        "pull_default",
+    ),
     "Device": ("backend", "strategy", "kv_bits", "max_kv_size"),
     "Prompt cache": ("cache_memory", "cache_disk", "cache_dir"),
     "Kept responses": ("store", "store_size", "store_days"),

@@ -14,9 +14,8 @@ from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.model_files import BrokenFile, read_object
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.catalog.parameters import num_parameters
-from maxi_mlx.catalog.roots import default_roots
 from maxi_mlx.cli.completing import complete_any_model
-from maxi_mlx.cli.options import check_folders, settings_of, settings_options
+from maxi_mlx.cli.options import catalog_of, check_folders, settings_of, settings_options
 from maxi_mlx.cli.terminal import Paint, columns, size_text
 from maxi_mlx.core.models import ABILITIES, ModelEntry
 
@@ -34,7 +33,7 @@ class Shown:
 
 @click.command()
 @click.argument("model", shell_complete=complete_any_model)
-@settings_options("model_dir")
+@settings_options("model_dir", "adapter_dir")
 @click.option("--template", "template_alone", is_flag=True, help="Print its chat template alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
 def show(*, model: str, template_alone: bool, as_json: bool, **flags: Any) -> None:
@@ -47,7 +46,7 @@ def show(*, model: str, template_alone: bool, as_json: bool, **flags: Any) -> No
     """
     settings = settings_of(flags)
     check_folders(settings)
-    catalog = Catalog(default_roots(settings.model_dirs), settings.models)
+    catalog = catalog_of(settings)
     shown = _shown(catalog.find(model), catalog)
     if template_alone:
         click.echo(shown.template or "", nl=False)

@@ -65,7 +65,8 @@ class ModelEntry:
     organisation is known. ``problem`` says why the folder can't be served, and is None when it
     can. ``created`` is the newest file's time in seconds since 1970. ``weight_bytes`` is what the
     tensors take in memory, by the safetensors headers. ``settings`` are the owner's, whose cap
-    ``context_length`` has already.
+    ``context_length`` has already. With a ``base``, the model is that one with ``adapter`` over it:
+    it shares the base's weights, and its own bytes are the adapter's.
     """
 
     id: str
@@ -84,3 +85,14 @@ class ModelEntry:
     sees: bool = False  # images, which the model's kind alone does not tell
     settings: ModelSettings = field(default_factory=ModelSettings)
     adapter: Adapter | None = None  # applied whenever the model is loaded
+    base: ModelEntry | None = None
+
+    @property
+    def all_weight_bytes(self) -> int:
+        """With those of the base."""
+        return self.weight_bytes + (self.base.weight_bytes if self.base is not None else 0)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """What tells it from every other model, whatever is in its files."""
+        return (self.path,) if self.adapter is None else (self.path, self.adapter.path)

@@ -174,6 +174,7 @@ class GenerateRequest:
     parallel_tool_calls: bool = True
     reasoning: Reasoning = field(default_factory=Reasoning)
     constraint: Constraint | None = None
+    adapter: str | None = None  # the name of one that goes over the model
 
     @property
     def num_choices(self) -> int:

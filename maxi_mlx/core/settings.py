@@ -96,6 +96,8 @@ class Settings:
     fallback_model: str | None = None
     # By the names that the owner has for the models.
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
+    adapter_dirs: tuple[Path, ...] = ()  # beside the project's own
+    adapter_models: Mapping[str, str] = field(default_factory=dict)  # by the adapters' names
     backend: Backend = "auto"
     strategy: Strategy = "balanced"
     scheduler: SchedulerSettings = STRATEGIES["balanced"]

@@ -22,7 +22,7 @@ def adapter_steps(loading: Loading, model: Any) -> Steps[None]:
     own = set(map(id, _arrays(model)))
     try:
         load_adapters(model, str(entry.adapter.path))
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise _misfit(entry, error) from None
     model.eval()  # the new layers would leave values out at random, as in training
     yield None

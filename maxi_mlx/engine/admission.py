@@ -36,7 +36,7 @@ def check_memory(
     largest of them needs."""
     most_bytes = 0
     n, param = request.n, "messages" if request.is_chat else "prompt"
-    budget_bytes = limit_bytes - model.entry.weight_bytes
+    budget_bytes = limit_bytes - model.entry.all_weight_bytes
     for prompt in token_ids:
         needed_bytes = model.kv_cost.batch_bytes([len(prompt) + _ANSWER_TOKENS] * n)
         if needed_bytes > budget_bytes:

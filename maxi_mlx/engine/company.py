@@ -29,4 +29,4 @@ def may_unite(first: DecodeBatch, second: DecodeBatch, model: LanguageModel) -> 
 
 
 def _is_worth_it(lengths: Sequence[int], model: LanguageModel) -> bool:
-    return model.kv_cost.padding_bytes(lengths) <= model.entry.weight_bytes
+    return model.kv_cost.padding_bytes(lengths) <= model.entry.all_weight_bytes

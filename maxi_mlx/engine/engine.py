@@ -178,7 +178,7 @@ class Engine:
         """
         arrived_s = time.monotonic()
         async with self._place() as begin:
-            entry = await self._names.resolve(request.model, WRITERS)
+            entry = await self._names.resolve(request.model, WRITERS, adapter=request.adapter)
             await self._names.check_sees(entry, request.images)
             await self._wait_prepared()
             async with self._lender.language(entry, keep_alive_s) as handle:
@@ -295,7 +295,7 @@ class Engine:
         """How many tokens the request's prompts have, as `generate` would read them. Loads the
         model if need be, and asks nothing else of the device."""
         self._check_not_draining()
-        entry = await self._names.resolve(request.model, WRITERS)
+        entry = await self._names.resolve(request.model, WRITERS, adapter=request.adapter)
         await self._names.check_sees(entry, request.images)
         await self._wait_prepared()
         async with self._lender.language(entry) as handle:

@@ -29,12 +29,15 @@ def load_language(
     loading: Loading, device_thread: DeviceThread, *, settings: Settings
 ) -> Steps[LanguageHandle]:
     from maxi_mlx.engine.cache_form import CacheForm
-    from maxi_mlx.engine.language_model import language_model_steps
+    from maxi_mlx.engine.language_model import adapted_model_steps, language_model_steps
     from maxi_mlx.engine.prompt import PromptBuilder
     from maxi_mlx.engine.scheduler import Scheduler
 
     form = CacheForm(settings.kv_bits, settings.max_kv_size)
-    model = yield from language_model_steps(loading, form)
+    if isinstance(loading.base, LanguageHandle):
+        model = yield from adapted_model_steps(loading, loading.base.model, form)
+    else:
+        model = yield from language_model_steps(loading, form)
     scheduler = Scheduler(
         model,
         settings.scheduler,

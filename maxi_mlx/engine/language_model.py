@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import mlx.core as mx
@@ -29,7 +30,7 @@ from maxi_mlx.engine.habits import Habits, read_habits
 from maxi_mlx.engine.kv_cost import KVCost, measure
 from maxi_mlx.engine.loading import Loading, Steps, finish, result_of
 from maxi_mlx.engine.read_ahead import evaluate_behind
-from maxi_mlx.engine.vision.eyes import Eyes, make_eyes, seeing_folder
+from maxi_mlx.engine.vision.eyes import Eyes, SeeingFolder, make_eyes, seeing_folder
 from maxi_mlx.kv_cache.layout import layout_of
 from maxi_mlx.text.vocabulary import Vocabulary, piece_decoder, strips_first_space
 
@@ -65,6 +66,8 @@ class LanguageModel:
     new_cache: Callable[[], list[Any]]  # the empty caches of one row
     sampling_defaults: Mapping[str, float]
     eyes: Eyes | None = None  # of a model that reads images
+    # transformers' encode changes the tokenizer's own state for the time of a call.
+    tokenizer_lock: Lock = field(default_factory=Lock)
 
 
 def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
@@ -78,8 +81,7 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
     _check_files(entry.path)
     making_tokenizer = loading.begin(partial(_load_tokenizer, entry.path))
     seeing = yield from seeing_folder(loading)
-    classes = {} if seeing is None else {"get_model_classes": seeing.classes}
-    model = load_model(entry.path, lazy=True, **classes)[0]
+    model = _unread_model(entry.path, seeing)
     yield None
     files = sorted(entry.path.glob(_WEIGHT_FILES))
     yield from evaluate_behind(loading, dict(tree_flatten(model.parameters())), files)
@@ -110,9 +112,42 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
         can_batch=can_batch(cache),
         keeps_states=layout_of(new_cache).has_states,
         new_cache=new_cache,
-        sampling_defaults=read_sampling_defaults(entry.path) | dict(entry.settings.sampling),
+        sampling_defaults=_sampling_defaults(entry),
         eyes=eyes,
     )
+
+
+def adapted_model_steps(
+    loading: Loading, base: LanguageModel, form: CacheForm
+) -> Steps[LanguageModel]:
+    """The base's model a second time with an adapter over it: all arrays are the base's but for the
+    adapter's own."""
+    entry = loading.entry
+    seeing = yield from seeing_folder(loading)
+    model = _unread_model(entry.path, seeing)  # of its own weights nothing ever is
+    model.update(base.model.parameters())
+    yield None
+    yield from adapter_steps(loading, model)
+    cache = make_prompt_cache(model)
+    _run_once(model, cache)
+    yield None
+    habits = yield from loading.elsewhere(partial(read_habits, entry, base.tokenizer))
+    eyes = yield from make_eyes(loading, model, seeing)
+    return replace(
+        base,
+        entry=entry,
+        model=model,
+        habits=habits,
+        context_length=entry.context_length or UNLIMITED_CONTEXT,
+        new_cache=form.maker(model, head_size=_head_size(cache)),
+        sampling_defaults=_sampling_defaults(entry),
+        eyes=eyes,
+    )
+
+
+def _unread_model(folder: Path, seeing: SeeingFolder | None) -> Any:
+    classes = {} if seeing is None else {"get_model_classes": seeing.classes}
+    return load_model(folder, lazy=True, **classes)[0]
 
 
 def _load_tokenizer(folder: Path) -> Any:
@@ -194,6 +229,10 @@ def read_vocabulary(tokenizer: Any, vocabulary_size: int) -> Vocabulary:
         if token.special:
             special.add(token_id)
     return Vocabulary(data, special_ids=special, strips_first_space=strips_first_space(decoder))
+
+
+def _sampling_defaults(entry: ModelEntry) -> dict[str, float]:
+    return read_sampling_defaults(entry.path) | dict(entry.settings.sampling)
 
 
 def read_sampling_defaults(folder: Path) -> dict[str, float]:

@@ -45,12 +45,13 @@ H = TypeVar("H", bound=Handle)
 
 @dataclass(slots=True, eq=False)
 class Loading:
-    """What a loader has beside the model's folder. ``reserved_bytes`` is what the model may still
-    take; ``free`` gives up so much of what others have stored. Without ``threads`` all is done on
-    the caller's own thread.
+    """What a loader has beside the model's folder. ``base`` is the loaded model whose weights it is
+    to share. ``reserved_bytes`` is what the model may still take; ``free`` gives up so much of what
+    others have stored. Without ``threads`` all is done on the caller's own thread.
     """
 
     entry: ModelEntry
+    base: Handle | None = None
     threads: Executor | None = None
     reserved_bytes: int = 0
     free: Callable[[int], None] = lambda _: None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxi_mlx.catalog.model_files import BrokenFile, read_object
+from maxi_mlx.core.errors import DoesNotFit
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.memory_room import gigabytes
 
@@ -55,6 +56,21 @@ def need_of(entry: ModelEntry, *, kv_bits: int | None, max_kv_size: int | None) 
         values = {**config, **inner} if isinstance(inner, dict) else config
         kv_bytes = int(tokens * _values_per_token(values) * _value_bytes(values, kv_bits))
     return MemoryNeed(weight_bytes=entry.weight_bytes, kv_bytes=kv_bytes, num_tokens=tokens)
+
+
+def check_ever_fits(entry: ModelEntry, need: MemoryNeed, limit_bytes: int) -> None:
+    """Raises DoesNotFit where it won't, whoever makes room. ``limit_bytes`` is for all models."""
+    beside = ""
+    if entry.base is not None:
+        limit_bytes = max(limit_bytes - entry.base.weight_bytes, 0)
+        beside = f" beside {entry.base.id}"
+    if need.num_bytes > limit_bytes:
+        raise DoesNotFit(
+            f"{entry.id} needs {need}, but models may take {gigabytes(limit_bytes)} on this "
+            f"machine{beside}. Use a smaller or a more strongly quantised model, or raise "
+            "memory_share.",
+            param="model",
+        )
 
 
 def _values_per_token(config: Mapping[str, Any]) -> int:

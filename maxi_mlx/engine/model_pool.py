@@ -20,16 +20,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from maxi_mlx.core.errors import DoesNotFit, EngineFailed, InvalidRequest, Unavailable
+from maxi_mlx.core.errors import EngineFailed, InvalidRequest, Unavailable
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.device_thread import DeviceThread
 from maxi_mlx.engine.device_work import DeviceWork
 from maxi_mlx.engine.loading import Handle, Loading, LoadingWork, Steps
-from maxi_mlx.engine.memory_need import MemoryNeed, need_of
+from maxi_mlx.engine.memory_need import MemoryNeed, check_ever_fits, need_of
 from maxi_mlx.engine.memory_room import MemoryRoom, gigabytes
 from maxi_mlx.engine.model_history import Histories
-from maxi_mlx.engine.model_slot import Hold, Slot, first_to_go, in_use
+from maxi_mlx.engine.model_slot import (
+    Hold,
+    Slot,
+    first_to_go,
+    in_use,
+    is_older,
+    what_would_help,
+)
+from maxi_mlx.engine.room_turn import RoomTurn
 from maxi_mlx.engine.status import ModelHistory
 
 logger = logging.getLogger(__name__)
@@ -55,10 +63,10 @@ class ModelPool:
         self._settings = settings
         self._device_thread = device_thread
         self._slots: dict[ModelEntry, Slot] = {}
-        self._holds: dict[Path, Hold] = {}
+        self._holds: dict[tuple[Path, ...], Hold] = {}
         self._histories = Histories()
         # Whoever waits for room has it first: others come after.
-        self._room_lock = asyncio.Lock()
+        self._room_turn = RoomTurn()
         self._change = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
         self._unloading: set[asyncio.Task[None]] = set()
@@ -75,11 +83,13 @@ class ModelPool:
         return self._histories.all
 
     def hold(self, entry: ModelEntry, hold: Hold) -> None:
-        """The owner wants this folder's model to stay."""
-        self._holds[entry.path] = hold
+        """The owner wants this folder's model to stay, and with it its base."""
+        self._holds[entry.folders] = hold
         if entry in self._slots:
             self._slots[entry].hold = hold
             self._tell_change()
+        if entry.base is not None:
+            self.hold(entry.base, hold)
 
     @asynccontextmanager
     async def lend(
@@ -116,7 +126,7 @@ class ModelPool:
 
     def _new_slot(self, entry: ModelEntry) -> Slot:
         own = entry.settings
-        hold = self._holds.get(entry.path, "pinned" if own.is_pinned else "none")
+        hold = self._holds.get(entry.folders, "pinned" if own.is_pinned else "none")
         keep_alive_s = self._settings.keep_alive_s if own.keep_alive_s is None else own.keep_alive_s
         return Slot(entry, keep_alive_s, _now_s(), hold)
 
@@ -154,6 +164,7 @@ class ModelPool:
                 self._histories.count_failed_load(slot.entry.id)
             # The next request tries again: the folder may have been mended meanwhile.
             self._slots.pop(slot.entry, None)
+            self._let_base_go(slot)
             raise
         finally:
             slot.used_at_s = _now_s()
@@ -168,8 +179,11 @@ class ModelPool:
         need = await asyncio.to_thread(
             need_of, entry, kv_bits=settings.kv_bits, max_kv_size=settings.max_kv_size
         )
-        async with self._room_lock:
-            work = await self._begun(entry, load, need)
+        async with self._room_turn.of(entry):
+            if entry.base is not None:
+                slot.base = await self._taken(entry.base, load)
+                await self._loaded(slot.base)
+            work = await self._begun(slot, load, need)
         slot.has_room = True
         try:
             return await asyncio.wrap_future(work.handle)
@@ -177,22 +191,21 @@ class ModelPool:
             self._device_thread.post(partial(self._device_thread.abandon_load, work))
             raise
         except EngineFailed as error:
-            is_there = await asyncio.to_thread(os.path.isdir, entry.path)
+            missing = await asyncio.to_thread(_missing, entry.folders)
             reason = textwrap.shorten(error.message, _LONGEST_REASON)
-            if not is_there:
-                reason = f"its folder {entry.path} was moved or deleted meanwhile"
+            if missing is not None:
+                reason = f"its folder {missing} was moved or deleted meanwhile"
             raise EngineFailed(f"{entry.id} could not be loaded: {reason}") from None
 
-    async def _begun(
-        self, entry: ModelEntry, load: Load[Handle], need: MemoryNeed
-    ) -> LoadingWork[Any]:
+    async def _begun(self, loading: Slot, load: Load[Handle], need: MemoryNeed) -> LoadingWork[Any]:
         """The load, once there was room for it. Raises DoesNotFit or Unavailable where there will
         be none."""
-        self._check_ever_fits(entry, need)
+        entry = loading.entry
+        check_ever_fits(entry, need, self._device_thread.limit_bytes)
         since_s = time.monotonic()
         try:
             while True:
-                work = self._work(entry, load, need)
+                work = self._work(loading, load, need)
                 begin = partial(self._device_thread.begin_load, work)
                 room = await self._device_thread.call(begin)
                 if room is None:
@@ -204,16 +217,17 @@ class ModelPool:
                 waited_s = time.monotonic() - since_s
                 self._check_hope(entry, need, room, waited_s=waited_s)
                 if waited_s > _PATIENCE_S:
-                    self._ask_to_leave(need.num_bytes - room.left_bytes)
+                    self._ask_to_leave(need.num_bytes - room.left_bytes, keep=loading.base)
                 await self._wait_for_change(_LOOK_AGAIN_S)
         finally:
             for slot in self._slots.values():
                 slot.is_leaving = False
             self._tell_change()
 
-    def _work(self, entry: ModelEntry, load: Load[Handle], need: MemoryNeed) -> LoadingWork[Handle]:
+    def _work(self, slot: Slot, load: Load[Handle], need: MemoryNeed) -> LoadingWork[Handle]:
         loading = Loading(
-            entry,
+            slot.entry,
+            base=slot.base.handle if slot.base is not None else None,
             threads=self._threads,
             reserved_bytes=need.num_bytes,
             free=self._device_thread.free_prefixes,
@@ -221,31 +235,24 @@ class ModelPool:
         steps = load(loading, self._device_thread)
         return LoadingWork(loading, steps, wake=self._device_thread.post)
 
-    def _ask_to_leave(self, missing_bytes: int) -> None:
-        for slot in in_use(self._slots.values()):
+    def _ask_to_leave(self, missing_bytes: int, *, keep: Slot | None) -> None:
+        for slot in in_use(slot for slot in self.slots if slot is not keep):
             if missing_bytes <= 0:
                 return
-            slot.is_leaving = True
+            for each in (slot, *self._over(slot)):
+                each.is_leaving = True
             missing_bytes -= slot.entry.weight_bytes
-
-    def _check_ever_fits(self, entry: ModelEntry, need: MemoryNeed) -> None:
-        limit_bytes = self._device_thread.limit_bytes
-        if need.num_bytes > limit_bytes:
-            raise DoesNotFit(
-                f"{entry.id} needs {need}, but models may take {gigabytes(limit_bytes)} on this "
-                "machine. Use a smaller or a more strongly quantised model, or raise memory_share.",
-                param="model",
-            )
 
     def _check_hope(
         self, entry: ModelEntry, need: MemoryNeed, room: MemoryRoom, *, waited_s: float
     ) -> None:
         """Whether waiting for others' requests can help: not where pinned models, or other
         programs, have what is missing."""
-        others = [slot for slot in self._slots.values() if slot.entry != entry]
+        others = [slot for slot in self.slots if slot.entry not in (entry, entry.base)]
         busy = in_use(others)
         is_loading = any(slot.has_room and not slot.is_ready for slot in others)
         pinned_bytes = sum(slot.entry.weight_bytes for slot in others if slot.hold == "pinned")
+        pinned_bytes += entry.all_weight_bytes - entry.weight_bytes  # its base stays beside it
         coming_bytes = sum(slot.entry.weight_bytes for slot in busy)
         coming_bytes += sum(f.kv_cache_bytes for f in self._device_thread.reading.models.values())
         has_hope = (
@@ -256,7 +263,7 @@ class ModelPool:
             return
         raise Unavailable(
             f"{entry.id} needs {need}, and {gigabytes(room.left_bytes)} are free now, {room.bound}."
-            + _what_would_help(others)
+            + what_would_help(others)
         )
 
     # -- making room -------------------------------------------------------------------------
@@ -280,12 +287,13 @@ class ModelPool:
     def _retire_older(self, entry: ModelEntry) -> None:
         """What was loaded from this folder before its files changed goes when it is idle."""
         for slot in self.slots:
-            if slot.entry.path == entry.path and slot.entry != entry:
+            if is_older(slot.entry, entry):
                 slot.hold, slot.keep_alive_s = "none", 0.0
         self._tell_change()
 
     async def unload(self, entry: ModelEntry) -> None:
-        """By request: once nobody uses it. Raises InvalidRequest for one that is pinned."""
+        """By request: once nobody uses it, and before it what shares its weights. Raises
+        InvalidRequest for one that is pinned."""
         slot = self._slots.get(entry)
         if slot is None:
             return
@@ -295,15 +303,27 @@ class ModelPool:
                 "the server without that to be able to unload it.",
                 param="keep_alive",
             )
-        if slot.is_idle:
-            await self._unload(slot)
-        else:
-            slot.keep_alive_s = 0.0
+        for each in (*self._over(slot), slot):
+            if each.is_idle:
+                await self._unload(each)
+            else:
+                each.keep_alive_s = 0.0
+
+    def _over(self, base: Slot) -> list[Slot]:
+        """The models that share its weights."""
+        return [slot for slot in self.slots if slot.base is base]
+
+    def _let_base_go(self, slot: Slot) -> None:
+        if slot.base is not None:
+            base, slot.base = slot.base, None
+            base.num_users -= 1
+            base.used_at_s = max(base.used_at_s, slot.used_at_s)
 
     async def release(self, folder: Path) -> None:
         """Unloads what was loaded from a folder that is to go. Raises InvalidRequest where that is
         in use, or pinned."""
-        for slot in [slot for slot in self.slots if slot.entry.path == folder]:
+        slots = [slot for slot in self.slots if slot.entry.path == folder]
+        for slot in sorted(slots, key=lambda slot: slot.base is None):
             if not slot.is_idle:
                 raise InvalidRequest(
                     f"{slot.entry.id} is in use: wait for its answers, or stop them.", param="model"
@@ -319,13 +339,16 @@ class ModelPool:
         box = [slot.handle.work]
         slot.handle = None
         logger.info("unloading %s", slot.entry.id)
-        task = asyncio.create_task(self._unload_on_device(box))
+        task = asyncio.create_task(self._unload_on_device(slot, box))
         self._unloading.add(task)
         task.add_done_callback(self._unloading.discard)
         return task
 
-    async def _unload_on_device(self, box: list[DeviceWork]) -> None:
-        await self._device_thread.call(partial(self._device_thread.unload, box))
+    async def _unload_on_device(self, slot: Slot, box: list[DeviceWork]) -> None:
+        try:
+            await self._device_thread.call(partial(self._device_thread.unload, box))
+        finally:
+            self._let_base_go(slot)
         self._tell_change()
 
     # -- time --------------------------------------------------------------------------------
@@ -359,8 +382,5 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _what_would_help(others: Iterable[Slot]) -> str:
-    pinned = [slot.entry.id for slot in others if slot.hold == "pinned"]
-    if pinned:
-        return f" Pinned models take the rest ({', '.join(pinned)}): start the server without one."
-    return " Try again when the running answers are done, or close other programs."
+def _missing(folders: Iterable[Path]) -> Path | None:
+    return next((folder for folder in folders if not os.path.isdir(folder)), None)

@@ -25,6 +25,9 @@ class Slot:
     it stays for ``keep_alive_s`` after ``used_at_s``. ``handle`` is there while it is loaded, which
     is since ``loaded_at_s``; before that, ``has_room`` once its load has begun.
 
+    ``base`` is the one whose weights it shares, of which it is a user from before its load until
+    after its end.
+
     ``is_leaving``: a load that has waited long enough needs its room; those who have it finish, and
     whoever comes now waits until it is loaded again.
     """
@@ -38,6 +41,7 @@ class Slot:
     loaded_at_s: float | None = None
     num_users: int = 0
     is_leaving: bool = False
+    base: Slot | None = None
     loading: asyncio.Task[None] | None = None
 
     @property
@@ -78,3 +82,18 @@ def in_use(slots: Iterable[Slot]) -> list[Slot]:
     """Those whose room comes free once their requests end, in the order in which they would go."""
     busy = [slot for slot in slots if slot.num_users and slot.is_ready and slot.hold != "pinned"]
     return sorted(busy, key=lambda slot: slot.worth)
+
+
+def is_older(loaded: ModelEntry, now: ModelEntry) -> bool:
+    """Whether a model is of the same files as they were before."""
+    if loaded.path != now.path:
+        return False
+    has_older_base = (loaded.base or loaded) != (now.base or now)
+    return has_older_base or (loaded.folders == now.folders and loaded != now)
+
+
+def what_would_help(others: Iterable[Slot]) -> str:
+    pinned = [slot.entry.id for slot in others if slot.hold == "pinned"]
+    if pinned:
+        return f" Pinned models take the rest ({', '.join(pinned)}): start the server without one."
+    return " Try again when the running answers are done, or close other programs."

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from maxi_mlx.catalog.catalog import Catalog
+from maxi_mlx.catalog.names import printable
 from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
 from maxi_mlx.core.models import ABILITIES, ModelEntry, ModelKind
 from maxi_mlx.core.request import Image
@@ -53,9 +54,9 @@ class ModelNames:
         self._catalog = catalog
         self._pool = pool
 
-    async def resolve(self, name: str, kinds: Kinds) -> ModelEntry:
+    async def resolve(self, name: str, kinds: Kinds, *, adapter: str | None = None) -> ModelEntry:
         """The model that a request means; ``""`` and ``default`` mean the one in use, of the kinds
-        that can do what is asked."""
+        that can do what is asked. ``adapter`` is the name of one that goes over it."""
         asked = name.strip().lower()
         if kinds == LISTENERS and asked in (*_ANY_MODEL, _ANY_SPEECH_MODEL):
             entry = await self._speech_model(name)
@@ -72,7 +73,33 @@ class ModelNames:
                 f"{paths or 'no endpoint here'}.",
                 param="model",
             )
-        return entry
+        return entry if adapter is None else await self._adapted(entry, adapter)
+
+    async def _adapted(self, entry: ModelEntry, adapter: str) -> ModelEntry:
+        """By a name alone: a client's text is never a path."""
+        if entry.base is not None:
+            raise InvalidRequest(
+                f"'model' is {entry.id}, which has an adapter already, so that 'adapters' can't "
+                f"name another. Name the model {entry.base.id}, or leave 'adapters' out.",
+                param="adapters",
+            )
+        try:
+            found = await self.find(f"{entry.id}:{adapter}")
+        except ModelNotFound:
+            raise await self._no_adapter(entry, adapter) from None
+        if found.base != entry:
+            raise await self._no_adapter(entry, adapter)
+        if found.problem is not None:
+            raise InvalidRequest(f"{found.id} can't be served: {found.problem}", param="adapters")
+        return found
+
+    async def _no_adapter(self, entry: ModelEntry, adapter: str) -> ModelNotFound:
+        entries = await asyncio.to_thread(self._catalog.entries)
+        names = [repr(e.adapter.name) for e in entries if e.base == entry and e.adapter is not None]
+        here = f"There are: {', '.join(names)}." if names else "There is none for it."
+        return ModelNotFound(
+            f"There is no adapter {printable(adapter)!r} for {entry.id}. {here}", param="adapters"
+        )
 
     async def check_sees(self, entry: ModelEntry, images: Sequence[Image]) -> None:
         """Refuses a request's images where its model can't read them. Raises NotInstalled where it
@@ -142,8 +169,9 @@ class ModelNames:
             return fallback
         entries = await asyncio.to_thread(self._catalog.entries)
         servable = [entry for entry in entries if entry.problem is None and entry.kind in kinds]
-        if len(servable) == 1:
-            return servable[0]
+        plain = [entry for entry in servable if entry.base is None]
+        if len(plain) == 1:
+            return plain[0]
         raise ModelNotFound(
             "The request names no model ('default' means the one in use, and none is loaded yet). "
             + _advice(servable, kinds),

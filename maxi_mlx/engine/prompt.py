@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from maxi_mlx.core.errors import ContextTooLong, InvalidRequest, NotInstalled
@@ -58,8 +57,7 @@ class PromptBuilder:
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self._tokenizer = model.tokenizer
-        # transformers' encode changes the tokenizer's own state for the time of a call.
-        self._lock = Lock()
+        self._lock = model.tokenizer_lock
 
     def build(self, request: GenerateRequest) -> list[BuiltPrompt]:
         """Every prompt of a request, all of them checked."""

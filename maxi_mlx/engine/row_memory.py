@@ -38,7 +38,7 @@ class RowMemory:
             for row in (*rows, *newcomers)
         ]
         needed_bytes = self._model.kv_cost.batches_bytes(
-            lengths, most_padding_bytes=self._model.entry.weight_bytes
+            lengths, most_padding_bytes=self._model.entry.all_weight_bytes
         )
         missing_bytes = needed_bytes - (self.left_bytes() + held_bytes)
         if missing_bytes <= 0:

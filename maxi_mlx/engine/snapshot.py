@@ -40,4 +40,5 @@ def _model(
         disk_bytes=usage.num_bytes,
         expires_in_s=slot.expires_in_s(now_s),
         is_pinned=slot.hold == "pinned",
+        base=slot.entry.base.id if slot.entry.base is not None else None,
     )

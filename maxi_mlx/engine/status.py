@@ -25,7 +25,8 @@ class MemoryStatus:
 class LoadedModel:
     """A model that is loaded, or being loaded. ``prefill_tokens`` were computed since then;
     ``prefixes`` are stored of its prompts, those on disk being ``disk_files``. It is loaded since
-    ``loaded_s``; unused from now on, it would go in ``expires_in_s``; None: never by itself."""
+    ``loaded_s``; unused from now on, it would go in ``expires_in_s``; None: never by itself.
+    ``base`` is the model whose weights it shares, which are not among its own."""
 
     id: str
     path: str
@@ -42,6 +43,7 @@ class LoadedModel:
     disk_bytes: int
     expires_in_s: float | None
     is_pinned: bool
+    base: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,8 @@ async def make_engine(
 ) -> AsyncIterator[Engine]:
     """An engine of its own over some folders, closed at the end."""
     settings = settings or Settings()
-    catalog = Catalog([Root(folder, "test", "folders") for folder in folders], settings.models)
+    roots = [Root(folder, "test", "folders") for folder in folders]
+    catalog = Catalog(roots, settings.models, adapter_dirs=settings.adapter_dirs)
     engine = Engine(settings, catalog)
     await engine.start()
     try:

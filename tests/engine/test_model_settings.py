@@ -20,7 +20,7 @@ from maxi_mlx.engine.prompt import PromptBuilder
 from tests.engine.asking import ask, make_request
 from tests.engine.conftest import entry_for, load_language_model, make_engine
 from tests.models import build_model
-from tests.models.adapter import build_adapter
+from tests.models.adapter import build_adapter, tokens_by_mlx_lm
 
 PROMPT = [20, 30, 40]
 HELLO = Message(role="user", text="Hello")
@@ -37,17 +37,6 @@ def rendered(model: LanguageModel, *messages: Message, tools: Sequence[Tool] = (
     prompt = ChatPrompt(messages=messages, tools=tuple(tools))
     [built] = PromptBuilder(model).build(make_request(prompt))
     return model.vocabulary.text(built.token_ids)
-
-
-def tokens_by_mlx_lm(base: Path, adapter: Path | None, *, count: int = 16) -> list[int]:
-    """A greedy answer, made by mlx-lm alone."""
-    import mlx.core as mx
-    from mlx_lm.generate import generate_step
-    from mlx_lm.utils import load
-
-    model = load(str(base), adapter_path=str(adapter) if adapter else None)[0]
-    steps = generate_step(mx.array(PROMPT), model, max_tokens=count)
-    return [int(token) for token, _ in steps]
 
 
 def test_sampling_goes_over_the_authors_and_under_the_requests(tmp_path: Path) -> None:
@@ -121,8 +110,8 @@ async def test_an_adapter_that_is_always_applied(
 ) -> None:
     base = tiny_model("llama")
     adapter = build_adapter(tmp_path / "poet", base, kind=kind)
-    expected = tokens_by_mlx_lm(base, adapter)
-    assert expected != tokens_by_mlx_lm(base, None)
+    expected = tokens_by_mlx_lm(base, adapter, prompt=PROMPT)
+    assert expected != tokens_by_mlx_lm(base, None, prompt=PROMPT)
     own = {"tiny-llama": ModelSettings(adapter=adapter)}
     async with make_engine([base], Settings(models=own)) as engine:
         reply = await ask(engine, make_request(PROMPT, top_logprobs=0))

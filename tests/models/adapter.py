@@ -1,7 +1,9 @@
-"""Writes a random adapter for a tiny model, in the form that `mlx_lm.lora` leaves."""
+"""Writes a random adapter for a tiny model, in the form that `mlx_lm.lora` leaves, and has mlx-lm
+alone answer with it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +50,17 @@ def build_adapter(
     }
     save_config(said | config, folder / "adapter_config.json")
     return folder
+
+
+def tokens_by_mlx_lm(
+    base: Path, adapter: Path | None, *, prompt: Sequence[int], count: int = 16
+) -> list[int]:
+    """A greedy answer."""
+    prepare_device()
+    import mlx.core as mx
+    from mlx_lm.generate import generate_step
+    from mlx_lm.utils import load
+
+    model = load(str(base), adapter_path=str(adapter) if adapter else None)[0]
+    steps = generate_step(mx.array(list(prompt)), model, max_tokens=count)
+    return [int(token) for token, _ in steps]

@@ -101,7 +101,8 @@ async def started() -> AsyncIterator[Start]:
             make_engine: Callable[[Settings, Catalog], Engine] = Engine,
         ) -> Client:
             settings = settings or Settings()
-            catalog = Catalog(roots, settings.models)
+            adapter_dirs = settings.adapter_dirs
+            catalog = Catalog(roots, settings.models, adapter_dirs=adapter_dirs)
             engine = make_engine(settings, catalog)
             app = create_app(settings, engine, catalog)
             if prepare is not None:

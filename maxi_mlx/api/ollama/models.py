@@ -146,7 +146,7 @@ def _details(entry: ModelEntry) -> ModelDetails:
     family = entry.model_type or "unknown"
     size = _SIZE.search(entry.id.rpartition("/")[2])
     return {
-        "parent_model": "",
+        "parent_model": entry.base.id if entry.base is not None else "",
         "format": "mlx",
         "family": family,
         "families": [family],

@@ -194,6 +194,7 @@ class ModelItem(TypedDict):
     context_length: NotRequired[int]
     max_model_len: NotRequired[int]
     aliases: NotRequired[list[str]]
+    parent: NotRequired[str]
     quantization: NotRequired[str]
     pooling: NotRequired[str]
     pooling_source: NotRequired[str]

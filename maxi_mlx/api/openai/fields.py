@@ -33,6 +33,10 @@ def _refused(note: str) -> Field:
 
 SHARED_FIELDS: Mapping[str, Field] = {
     "model": _honoured("a model's id; null, absent or empty: the engine's choice"),
+    "adapters": _honoured(
+        "the name of a LoRA adapter to put over the model, of those that the server found; never a "
+        "path"
+    ),
     "temperature": _honoured("0 to 2; 0 is greedy"),
     "top_p": _honoured("above 0, at most 1"),
     "top_k": _honoured("0 and -1: off"),

@@ -32,6 +32,8 @@ def _model(entry: ModelEntry) -> ModelItem:
     # clients take a missing number, but not null.
     if entry.context_length is not None:
         model["context_length"] = model["max_model_len"] = entry.context_length
+    if entry.base is not None:
+        model["parent"] = entry.base.id
     if entry.settings.aliases:
         model["aliases"] = list(entry.settings.aliases)
     if entry.quantization is not None:

@@ -98,6 +98,7 @@ def parse_chat(body: bytes, *, request_id: str) -> ChatCall:
         sampling=sampling_params(fields),
         top_logprobs=_chat_logprobs(fields),
         uses_cache=fields.cache is not False,
+        adapter=fields.adapters or None,
         tool_choice=use.choice,
         parallel_tool_calls=use.parallel,
         reasoning=thinking,
@@ -133,6 +134,7 @@ def parse_completion(body: bytes, *, request_id: str) -> CompletionCall:
         top_logprobs=fields.logprobs,
         echo=fields.echo or False,
         uses_cache=fields.cache is not False,
+        adapter=fields.adapters or None,
         constraint=constraint(fields),
     )
     return CompletionCall(

@@ -154,6 +154,7 @@ class GenerationBody(msgspec.Struct, frozen=True, kw_only=True):
     """What the two endpoints share."""
 
     model: str | None = None
+    adapters: str | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import printable
-from maxi_mlx.catalog.roots import default_roots
 from maxi_mlx.cli.asking import models
 from maxi_mlx.cli.asking.connection import Connection
 from maxi_mlx.cli.clients.guide import Server
+from maxi_mlx.cli.options import catalog_of
 from maxi_mlx.cli.running_server import find_running_server, own_url
 from maxi_mlx.core.errors import SetupError
 from maxi_mlx.core.models import ModelEntry
@@ -47,7 +47,7 @@ def _asked(server: Connection, name: str | None) -> Server:
 def _read_off(settings: Settings, url: str, key: str | None, name: str | None) -> Server:
     from maxi_mlx.server.lm_studio import takes_tools
 
-    catalog = Catalog(default_roots(settings.model_dirs), settings.models)
+    catalog = catalog_of(settings)
     entry = _entry(catalog, name or settings.model)
     if entry.problem is not None:
         raise SetupError(f"{entry.id} can't be served: {entry.problem}")
@@ -66,6 +66,7 @@ def _read_off(settings: Settings, url: str, key: str | None, name: str | None) -
 def _entry(catalog: Catalog, name: str | None) -> ModelEntry:
     if name is None:
         entries = catalog.entries()
-        writers = [e.id for e in entries if e.problem is None and e.kind in WRITES_TEXT]
-        name = models.the_only([printable(id) for id in writers], how=HOW)
+        plain = [e for e in entries if e.problem is None and e.base is None]
+        writers = [printable(e.id) for e in plain if e.kind in WRITES_TEXT]
+        name = models.the_only(writers, how=HOW)
     return catalog.find(name)

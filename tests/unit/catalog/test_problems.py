@@ -299,7 +299,10 @@ def apple_double(folder: Path) -> None:
             "run the download again",
         ),
         (whole_beside_an_old_part, None),
-        (adapter, "an adapter, not a whole model; merge it into its model with `mlx_lm.fuse`"),
+        (
+            adapter,
+            "an adapter, not a whole model; move it to ~/.maxi-mlx/adapters (docs/settings.md)",
+        ),
         (diffusion, "an image generation pipeline: this version serves language models only"),
         (apple_double, None),
     ],

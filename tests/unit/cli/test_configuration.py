@@ -60,6 +60,12 @@ SOURCES: list[tuple[str, tuple[object, Any], tuple[str, Any], tuple[str, Any]]] 
         (os.pathsep.join(["/c", "/d"]), (Path("/c"), Path("/d"))),
         ('["/e", "/f"]', (Path("/e"), Path("/f"))),
     ),
+    (
+        "adapter_dir",
+        (("/a", "/b"), (Path("/a"), Path("/b"))),
+        (os.pathsep.join(["/c", "/d"]), (Path("/c"), Path("/d"))),
+        ('["/e", "/f"]', (Path("/e"), Path("/f"))),
+    ),
     ("cors", (("*",), ("*",)), ("http://b,http://c", ("http://b", "http://c")), ("true", ("*",))),
     ("tls_cert", ("/a", Path("/a")), ("/b", Path("/b")), ('"/c"', Path("/c"))),
     ("log_level", ("debug", "debug"), ("error", "error"), ('"warning"', "warning")),
@@ -105,7 +111,7 @@ def test_every_parameter_has_its_row() -> None:
 def test_every_setting_can_be_set_and_has_a_source() -> None:
     settings = load()
     names = {field.name for field in fields(Settings)} - {"sources"}
-    assert {p.field for p in PARAMETERS} == names - {"scheduler", "models"}
+    assert {p.field for p in PARAMETERS} == names - {"scheduler", "models", "adapter_models"}
     scheduler = {field.name for field in fields(SchedulerSettings)}
     assert set(SCHEDULER) == scheduler
     assert set(settings.sources) == names | {f"scheduler.{name}" for name in scheduler}
@@ -227,7 +233,7 @@ WRONG_FILES = [
         "pull_default = true",
         "unknown key 'pull_default'; it is a flag alone: `maxi-mlx serve --pull-default`",
     ),
-    ("zzzz = 5", "unknown key 'zzzz'; known are api_key, api_key_file, backend,"),
+    ("zzzz = 5", "unknown key 'zzzz'; known are adapter_dir, adapters, api_key,"),
     ('port = "80"', ', port: "80" is not a whole number from 0 to 65535'),
     ("port = true", ", port: true is not a whole number from 0 to 65535"),
     ('drain_timeout = "5"', ', drain_timeout: "5" is not a number of seconds, 0 or more'),

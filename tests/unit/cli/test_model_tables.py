@@ -56,6 +56,12 @@ def test_paths_start_at_the_file(tmp_path: Path) -> None:
     assert own.adapter == tmp_path / "loras" / "a"
 
 
+def test_the_model_that_an_adapter_goes_over(tmp_path: Path) -> None:
+    settings = load(tmp_path, '[adapters.poet]\nmodel = "one"\n')
+    assert settings.adapter_models == {"poet": "one"}
+    assert settings.sources["adapter_models"] == f"file {tmp_path / 'config.toml'}"
+
+
 WRONG = [
     ("models = 5", 'models is no table of tables; write [models."NAME"]'),
     ("[models]\nm = 5", 'models is no table of tables; write [models."NAME"]'),
@@ -70,6 +76,9 @@ WRONG = [
     ('[models.m]\nalias = [" "]', 'alias: " " is not a name or a list of names'),
     ('[models.m]\ntool_parser = "x"', 'tool_parser: "x" is not one of minimax_m2, gemma4,'),
     ('[models."a.b"]\nkeep_alive = "x"', 'models."a.b".keep_alive: "x" is not a time such as'),
+    ("[adapters]\npoet = 5", 'adapters is no table of tables; write [adapters."NAME"]'),
+    ("[adapters.poet]\nbase = 'm'", 'adapters."poet".base: unknown key; known is model'),
+    ("[adapters.poet]", 'adapters."poet".model: null is not a model\'s name'),
     ("[models.m]\ntrust = true", "trust: there is nothing to trust: code in a model's folder is"),
 ]
 
