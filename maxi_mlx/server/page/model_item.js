@@ -57,9 +57,9 @@ function detailOf(entry, loaded) {
     parts.push(`${format.bytes(loaded.weight_bytes)} of weights`);
     if (loaded.num_running) parts.push(format.plural(loaded.num_running, "answer"));
     if (loaded.kv_cache_bytes) parts.push(`${format.bytes(loaded.kv_cache_bytes)} of keys and values`);
-    if (loaded.is_pinned) parts.push("stays");
+    if (loaded.is_pinned) parts.push("pinned");
     else if (loaded.expires_in_s !== null && !loaded.num_running) {
-      parts.push(`goes in ${format.duration(loaded.expires_in_s)}`);
+      parts.push(`unloads in ${format.duration(loaded.expires_in_s)}`);
     }
   }
   return parts.filter(Boolean).join(" · ");
