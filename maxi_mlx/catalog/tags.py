@@ -16,6 +16,7 @@ _SAYS_NO_OTHER = re.compile(
     r"[ae]?(?:\d+x)?\d+(?:\.\d+)?[bm]"  # 4b, 0.6b, 135m, 8x7b, a3b, e2b
     r"|\d+bit|bf16|fp?(?:8|16|32)|mxfp\d|nvfp\d|dwq|awq|gptq|qat|mlx|hf"
     r"|v\d+(?:\.\d+)*|\d{4}"  # of several versions the one that is here
+    r"|l\d+"  # and of several depths
     r"|instruct|it|chat"
 )
 _QUANTISATION = re.compile(r"q(\d)(?:_\w+)?")  # q4_K_M, q8_0

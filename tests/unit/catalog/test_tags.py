@@ -32,6 +32,8 @@ MEANT = [
     ("mistral:7b", "Mistral-7B-Instruct-v0.3-4bit"),
     ("mixtral:8x7b", "Mixtral-8x7B-Instruct-v0.1-4bit"),
     ("nomic-embed-text", "nomic-embed-text-v1.5"),
+    ("all-minilm", "all-MiniLM-L6-v2"),
+    ("all-minilm:l6-v2", "all-MiniLM-L6-v2"),
     ("embeddinggemma", "embeddinggemma-300m-bf16"),
     ("gpt-oss:20b", "gpt-oss-20b-MXFP4-4bit"),
 ]
@@ -51,6 +53,7 @@ NOT_MEANT = [
     ("phi3", "Phi-3.5-mini-instruct"),
     ("mistral", "Mistral-Small-24B-Instruct"),
     ("deepseek-r1:8b", "DeepSeek-R1-Distill-Llama-8B"),
+    ("all-minilm:l12-v2", "all-MiniLM-L6-v2"),
     ("qwen", "Qwen3-4B"),
     ("3", "Qwen3-4B"),
     ("", "Qwen3-4B"),
