@@ -135,7 +135,10 @@ async def test_a_model_of_text_names_those_that_see(client: Client) -> None:
     body = chat_body(url_of(file_of(picture(0))), model="scripted")
     param, message = refused(await client.post("/v1/chat/completions", json=body))
     assert param == "messages[0].content[0].image_url.url"
-    assert "scripted reads text only. Images are for tiny-gemma3, tiny-idefics3, tiny-" in message
+    assert (
+        "scripted reads text only. Images are for tiny-gemma3, tiny-gemma4, tiny-idefics3, tiny-"
+        in message
+    )
 
 
 async def test_lists_say_who_sees(client: Client) -> None:
