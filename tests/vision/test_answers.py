@@ -12,10 +12,9 @@ from maxi_mlx.core.request import SamplingParams
 from maxi_mlx.engine.engine import Engine
 from tests.engine.asking import Reply, ask, make_request
 from tests.vision.asking import ask_about, picture, prompt_text
-from tests.vision.conftest import needs_extra
 from tests.vision.tiny import FAMILIES
 
-pytestmark = [needs_extra, pytest.mark.parametrize("family", FAMILIES)]
+pytestmark = pytest.mark.parametrize("family", FAMILIES)
 
 
 def ids_of(reply: Reply) -> list[int]:

@@ -14,9 +14,8 @@ from maxi_mlx.catalog.roots import Root
 from maxi_mlx.core.settings import Settings
 from tests.server.running import Answer, Client, started
 from tests.vision.asking import QUESTION, file_of, picture
-from tests.vision.conftest import needs_extra
 
-pytestmark = [needs_extra, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MODEL = "tiny-idefics3"
 GREEDY: dict[str, Any] = {"model": MODEL, "temperature": 0}
