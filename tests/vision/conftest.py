@@ -29,7 +29,10 @@ def seeing_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def engine(seeing_models: Path) -> AsyncIterator[Engine]:
-    engine = Engine(Settings(), Catalog([Root(seeing_models, "tests", "folders")]))
+    # Without a disk, which has to say what it has before anything is kept.
+    engine = Engine(
+        Settings(cache_disk_bytes=0), Catalog([Root(seeing_models, "tests", "folders")])
+    )
     await engine.start()
     await engine.wait_ready()
     try:

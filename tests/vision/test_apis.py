@@ -27,7 +27,7 @@ async def client(seeing_models: Path, scripted_model: Path) -> AsyncIterator[Cli
     """One server for all of these tests."""
     roots = [Root(folder, "tests", "folders") for folder in (seeing_models, scripted_model)]
     async with started() as start:
-        yield await start(Settings(), *roots)
+        yield await start(Settings(cache_disk_bytes=0), *roots)
 
 
 def base64_of(data: bytes) -> str:
