@@ -33,6 +33,7 @@ SEEING_TYPES = frozenset(
         "smolvlm",
         "gemma3",
         "gemma4",
+        "mistral3",
         "qwen2_vl",
         "qwen2_5_vl",
         "qwen3_vl",

@@ -46,11 +46,19 @@ def prompt_text(family: str, *images: Pillow.Image, question: str = QUESTION) ->
         counts = [_within_70(*image.size) for image in images]
         shown = "".join(f"<|image>{'<|image|>' * count}<image|>" for count in counts)
         return f"<bos><start_of_turn>user\n{shown}{question}<end_of_turn>\n<start_of_turn>model\n"
+    if family == "mistral3":
+        return f"<s>[INST]{''.join(map(_row_by_row, images))}{question}[/INST]"
     if family.startswith("qwen"):
         shown = "".join(map(_near_its_size, images))
         return f"<|im_start|>user\n{shown}{question}<|im_end|>\n<|im_start|>assistant\n"
     shown = "".join(map(_in_crops, images))
     return f"<|im_start|>User:{shown}{question}<end_of_utterance>\nAssistant:"
+
+
+def _row_by_row(image: Pillow.Image) -> str:
+    ratio = max(*image.size, 64) / 64
+    across, down = (-(-max(int(side / ratio), 1) // 16) for side in image.size)
+    return "[IMG_BREAK]".join(["[IMG]" * across] * down) + "[IMG_END]"
 
 
 def _within_70(width: int, height: int) -> int:

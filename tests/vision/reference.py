@@ -29,6 +29,12 @@ def processor_of(folder: Path) -> Any:
         )
 
         return Qwen2VLImageProcessorPil(**settings)
+    if config["model_type"] == "mistral3":
+        from transformers.models.pixtral.image_processing_pil_pixtral import (
+            PixtralImageProcessorPil,
+        )
+
+        return PixtralImageProcessorPil(**settings)
     if config["model_type"] == "gemma4":
         from transformers.models.gemma4.image_processing_pil_gemma4 import Gemma4ImageProcessorPil
 
@@ -115,6 +121,10 @@ def embedded(
             "per_layer_inputs": features.per_layer_inputs,
         }
     pixels = mx.array(np.concatenate([crops(folder, image) for image in images]))
+    if config["model_type"] == "mistral3":
+        sizes = [pixels.shape[2:]] * len(images)
+        features = model.get_input_embeddings(token_ids, pixels, image_sizes=sizes)
+        return {"inputs_embeds": features.inputs_embeds}
     if config["model_type"] != "gemma3":
         pixels = pixels[None]
     features = model.get_input_embeddings(token_ids, pixels, mask=mask)

@@ -12,13 +12,11 @@ from maxi_mlx.engine.engine import Engine
 from tests.engine.asking import ask, make_request
 from tests.models.adapter import build_adapter, tokens_by_mlx_lm
 from tests.vision.asking import ask_about, picture
-from tests.vision.conftest import needs_extra
 
 PROMPT = [20, 30, 40]
 
 
 @pytest.mark.slow
-@needs_extra
 async def test_text_and_images_through_an_adapter(seeing_models: Path, tmp_path: Path) -> None:
     base = seeing_models / "tiny-gemma3"
     adapter = build_adapter(tmp_path / "poet", base)

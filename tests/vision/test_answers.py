@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from maxi_mlx.core.request import SamplingParams
+from maxi_mlx.core.request import ChatPrompt, Message, SamplingParams
 from maxi_mlx.engine.engine import Engine
 from tests.engine.asking import Reply, ask, make_request
 from tests.vision.asking import ask_about, picture, prompt_text
-from tests.vision.conftest import needs_extra
 from tests.vision.tiny import FAMILIES
 
-pytestmark = [needs_extra, pytest.mark.parametrize("family", FAMILIES)]
+pytestmark = pytest.mark.parametrize("family", FAMILIES)
 
 
 def ids_of(reply: Reply) -> list[int]:
@@ -49,6 +48,29 @@ async def test_alone_again_and_about_another_image(
     # What another image shares is the template's first words, which is too little to keep.
     assert cached == [0, prompts[0] - 1, 0]
     assert await engine.count_tokens(ask_about(picture(1), model=model)) == prompts[2]
+
+
+@pytest.mark.slow
+async def test_a_conversation_goes_on_about_its_image(engine: Engine, family: str) -> None:
+    """From the prompt cache, where the image isn't looked at again, as if read from its start."""
+    question = "What is it, and what is it for? " * 6  # less isn't worth keeping
+    first = ask_about(picture(0), model=f"tiny-{family}", question=question)
+    answer = await ask(engine, first)
+    [prompt] = first.prompts
+    assert isinstance(prompt, ChatPrompt)
+    turns = (
+        *prompt.messages,
+        Message(role="assistant", text="A house."),
+        Message(role="user", text="And what is behind it?"),
+    )
+    going_on = replace(first, prompts=(replace(prompt, messages=turns),), id="again")
+    cached = await ask(engine, going_on)
+    fresh = await ask(engine, replace(going_on, uses_cache=False, id="fresh"))
+    assert ids_of(cached) == ids_of(fresh)
+    assert answer.usage is not None
+    assert cached.usage is not None
+    # Less the last token, and what the template has after a turn.
+    assert cached.usage.cached_tokens >= answer.usage.prompt_tokens - 8
 
 
 @pytest.mark.slow

@@ -14,9 +14,8 @@ from maxi_mlx.catalog.roots import Root
 from maxi_mlx.core.settings import Settings
 from tests.server.running import Answer, Client, started
 from tests.vision.asking import QUESTION, file_of, picture
-from tests.vision.conftest import needs_extra
 
-pytestmark = [needs_extra, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MODEL = "tiny-idefics3"
 GREEDY: dict[str, Any] = {"model": MODEL, "temperature": 0}
@@ -28,7 +27,7 @@ async def client(seeing_models: Path, scripted_model: Path) -> AsyncIterator[Cli
     """One server for all of these tests."""
     roots = [Root(folder, "tests", "folders") for folder in (seeing_models, scripted_model)]
     async with started() as start:
-        yield await start(Settings(), *roots)
+        yield await start(Settings(cache_disk_bytes=0), *roots)
 
 
 def base64_of(data: bytes) -> str:
@@ -135,7 +134,10 @@ async def test_a_model_of_text_names_those_that_see(client: Client) -> None:
     body = chat_body(url_of(file_of(picture(0))), model="scripted")
     param, message = refused(await client.post("/v1/chat/completions", json=body))
     assert param == "messages[0].content[0].image_url.url"
-    assert "scripted reads text only. Images are for tiny-gemma3, tiny-idefics3, tiny-" in message
+    assert (
+        "scripted reads text only. Images are for tiny-gemma3, tiny-gemma4, tiny-idefics3, tiny-"
+        in message
+    )
 
 
 async def test_lists_say_who_sees(client: Client) -> None:

@@ -10,9 +10,6 @@ from PIL import Image as Pillow
 
 from maxi_mlx.core.request import Image
 from tests.vision.asking import file_of, picture
-from tests.vision.conftest import needs_extra
-
-pytestmark = needs_extra
 
 
 def decoded(data: bytes) -> Pillow.Image:

@@ -17,11 +17,8 @@ from maxi_mlx.engine.vision import packages
 from tests.engine.asking import ask, make_request
 from tests.engine.conftest import make_engine
 from tests.vision.asking import ask_about, picture
-from tests.vision.conftest import needs_extra
 from tests.vision.test_answers import expected, ids_of
 from tests.vision.tiny import FAMILIES, quantized, with_hub_names
-
-pytestmark = needs_extra
 
 
 @pytest.mark.slow

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 from tests.vision.asking import picture, prompt_text
-from tests.vision.conftest import needs_extra
 from tests.vision.tiny import FAMILIES
 
-pytestmark = needs_extra
-
-SIZES = ((70, 50), (50, 70), (64, 64), (8, 8), (300, 20), (1, 90), (500, 333))
+SIZES = ((70, 50), (50, 70), (64, 64), (8, 8), (300, 20), (2, 90), (500, 333))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -3,6 +3,7 @@
 build(folder, "idefics3")    SmolVLM's family: an image in crops of 32 × 32, four tokens a crop
 build(folder, "gemma3")      an image as one square of 32 × 32, four tokens; layers with a window
 build(folder, "gemma4")      an image in up to 70 tokens; layers that share keys
+build(folder, "mistral3")    an image of up to 64 × 64, a token for 16 × 16, row by row
 build(folder, "qwen2_5_vl")  an image near its own size, a token for 16 × 16; places in it
 build(folder, "qwen3_vl")    the same, and vectors that come to the first layer
 build(folder, "qwen3_5")     the same on layers with states
@@ -56,6 +57,13 @@ _GEMMA = """\
 {% endfor %}{% endif %}<end_of_turn>
 {% endfor %}{% if add_generation_prompt %}<start_of_turn>model
 {% endif %}"""
+
+_MISTRAL = """\
+{{ bos_token }}{% for message in messages %}{% if message.role == 'assistant' %}\
+{{ message.content }}{{ eos_token }}{% else %}[INST]{% if message.content is string %}\
+{{ message.content }}{% else %}{% for part in message.content %}\
+{% if part.type == 'image' %}[IMG]{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}\
+[/INST]{% endif %}{% endfor %}"""
 
 _QWEN = """\
 {% for message in messages %}<|im_start|>{{ message.role }}
@@ -222,6 +230,32 @@ FAMILIES: Mapping[str, Family] = {
             "patch_size": 8,
             "pooling_kernel_size": 2,
             "resample": 3,
+        },
+    ),
+    "mistral3": Family(
+        tokens=("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[IMG]", "[IMG_BREAK]", "[IMG_END]"),
+        end="</s>",
+        beginning="<s>",
+        image="[IMG]",
+        template=_MISTRAL,
+        config={
+            "architectures": ["Mistral3ForConditionalGeneration"],
+            "model_type": "mistral3",
+            "multimodal_projector_bias": False,
+            "spatial_merge_size": 2,
+            "text_config": {
+                **SIZES,
+                "model_type": "mistral",
+                "rope_parameters": {"rope_theta": 10_000.0, "rope_type": "default"},
+                "vocab_size": _VOCABULARY_SIZE,
+            },
+            "vision_config": {**_VISION, "head_dim": 16, "image_size": 64, "model_type": "pixtral"},
+            "vision_feature_layer": -1,
+        },
+        preprocessor={
+            "patch_size": {"height": 16, "width": 16},
+            "resample": 3,
+            "size": {"longest_edge": 64},
         },
     ),
     "qwen2_5_vl": _qwen(

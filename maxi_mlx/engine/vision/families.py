@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from maxi_mlx.engine.vision import models, qwen
+from maxi_mlx.engine.vision import mistral, models, qwen
 
-FAMILIES: Mapping[str, type] = {**models.FAMILIES, **qwen.FAMILIES}
+FAMILIES: Mapping[str, type] = {**models.FAMILIES, **mistral.FAMILIES, **qwen.FAMILIES}

@@ -171,6 +171,29 @@ class Gemma4Sight:
         )
 
 
+class MistralSight:
+    """Mistral's: all of the image, made smaller where it is too large, its tokens row by row."""
+
+    placeholder = token = "[IMG]"
+    _BREAK, _END = "[IMG_BREAK]", "[IMG_END]"
+
+    def __init__(self, settings: Settings, config: Settings) -> None:
+        vision = config["vision_config"]
+        patch = int(vision.get("patch_size", 14))
+        self._square = patch * int(config.get("spatial_merge_size", 2))
+        largest = int(vision.get("image_size", 1540))
+        self._longest = min(int(settings.get("size", {}).get("longest_edge", largest)), largest)
+        self._resample = Pillow.Resampling(settings.get("resample", _BICUBIC))
+
+    def prepare(self, image: Pillow.Image) -> PreparedImage:
+        ratio = max(*image.size, self._longest) / self._longest
+        sides = (max(math.floor(side / ratio), 1) for side in image.size)
+        across, down = (math.ceil(side / self._square) for side in sides)
+        crops = [image.resize((across * self._square, down * self._square), self._resample)]
+        text = self._BREAK.join([self.token * across] * down) + self._END
+        return PreparedImage(text=text, crops=_stacked(crops))
+
+
 class QwenSight:
     """Qwen's: all of the image, near its own size, a token for a square of patches."""
 
@@ -239,6 +262,7 @@ SIGHTS: Mapping[str, Callable[[Settings, Settings], Sight]] = {
     "smolvlm": Idefics3Sight,
     "gemma3": Gemma3Sight,
     "gemma4": Gemma4Sight,
+    "mistral3": MistralSight,
     "qwen2_vl": QwenSight,
     "qwen2_5_vl": QwenSight,
     "qwen3_vl": QwenSight,

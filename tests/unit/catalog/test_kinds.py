@@ -355,3 +355,30 @@ def test_model_types_of_mlx_lm(model_type: str, *, is_supported: bool) -> None:
 )
 def test_tokenizer_classes_of_transformers(name: str, *, is_known: bool) -> None:
     assert architectures.has_tokenizer_class(name) is is_known
+
+
+YARN = {"mrope_section": [2, 3, 3], "type": "yarn"}
+
+
+@pytest.mark.parametrize(
+    ("config", "file", "sees"),
+    [
+        pytest.param({"model_type": "gemma3"}, "preprocessor_config.json", True, id="sees"),
+        pytest.param({"model_type": "smolvlm"}, "processor_config.json", True, id="newer file"),
+        pytest.param({"model_type": "gemma3"}, "other.json", False, id="no settings"),
+        pytest.param({"model_type": "kimi_vl"}, "preprocessor_config.json", False, id="unknown"),
+        pytest.param(
+            {"model_type": "qwen2_5_vl", "rope_scaling": YARN},
+            "preprocessor_config.json",
+            False,
+            id="stretched positions",
+        ),
+    ],
+)
+def test_who_reads_images(
+    models: Path, catalog: Catalog, config: dict[str, object], file: str, sees: bool
+) -> None:
+    config = {**config, "vision_config": {"hidden_size": 8}}
+    write_model(models / "m", config, tensors=VISION_TENSORS)
+    write_json(models / "m" / file, {})
+    assert only_entry(catalog).sees is sees
