@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import re
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 MODEL = "tiny-idefics3"
 GREEDY: dict[str, Any] = {"model": MODEL, "temperature": 0}
 NUM_TOKENS = 12
+PAGE = Path(__file__).parents[2] / "docs" / "vision.md"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -152,3 +156,29 @@ async def test_lists_say_who_sees(client: Client) -> None:
     newer = (await client.get("/api/v1/models")).json["models"]
     sees = {model["key"]: model["capabilities"]["vision"] for model in newer}
     assert (sees[MODEL], sees["scripted"]) == (True, False)
+
+
+@pytest.mark.slow
+async def test_the_program_of_the_page_runs(client: Client, tmp_path: Path) -> None:
+    """As it is, but for the server's address, the model's name, and a length."""
+    (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    for shown, ours in (
+        ("http://127.0.0.1:11434/v1", f"http://127.0.0.1:{client.port}/v1"),
+        ('"SmolVLM-500M-Instruct"', f'"{MODEL}", max_tokens={NUM_TOKENS}, temperature=0'),
+    ):
+        assert shown in program
+        program = program.replace(shown, ours)
+    data = file_of(picture(0))
+    (tmp_path / "cat.png").write_bytes(data)
+    running = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await asyncio.wait_for(running.communicate(), 60)
+    assert running.returncode == 0
+    parts = [
+        {"type": "image_url", "image_url": {"url": url_of(data)}},
+        {"type": "text", "text": "What is in the picture?"},
+    ]
+    body = {**GREEDY, "messages": [{"role": "user", "content": parts}], "max_tokens": NUM_TOKENS}
+    answer = await client.post("/v1/chat/completions", json=body)
+    assert printed.decode() == answer.json["choices"][0]["message"]["content"] + "\n"
