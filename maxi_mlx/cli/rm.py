@@ -46,7 +46,7 @@ def remove_model(*, model: str, yes: bool, **flags: Any) -> None:
 
 def _words(removal: Removal) -> str:
     id, path = printable(removal.entry.id), printable(str(removal.path), max_length=LONGEST)
-    many = f", {removal.num_revisions} revisions" if removal.num_revisions > 1 else ""
+    many = f", {removal.num_revisions} revisions" if (removal.num_revisions or 0) > 1 else ""
     return f"{id} ({size_text(removal.num_bytes)}{many}) from {path}"
 
 
