@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import huggingface_hub
 import pytest
@@ -158,6 +158,21 @@ def test_a_disk_that_fills_up_meanwhile(hub: FakeHub, monkeypatch: pytest.Monkey
         pull(hub)
 
 
+def test_a_disk_that_takes_a_part_of_the_last_bytes(
+    hub: FakeHub, files: dict[str, bytes], cache: Path
+) -> None:
+    weights = files["model.safetensors"]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(weights) - 1, limits[1]))
+    try:
+        with pytest.raises(DownloadFailed, match=r"file too large.*What is there is kept"):
+            pull(hub)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert parts(cache) == [len(weights) - 1]
+    assert (pull(hub).folder / "model.safetensors").read_bytes() == weights
+
+
 def test_gated_models(hub: FakeHub, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     hub.gated = frozenset({NAME})
     with pytest.raises(Forbidden, match=r"agree to its terms on http.*then set HF_TOKEN"):
@@ -226,6 +241,16 @@ def test_hubs_that_answer_otherwise(hub: FakeHub) -> None:
         pull(hub)
 
 
+@pytest.mark.parametrize("num_bytes", [-1, 10**400, 1.5, "9"], ids=["-1", "huge", "half", "text"])
+def test_sizes_that_are_none(hub: FakeHub, monkeypatch: pytest.MonkeyPatch, num_bytes: Any) -> None:
+    def sibling(name: str, _: bytes) -> dict[str, Any]:
+        return {"rfilename": name, "size": num_bytes, "blobId": "a" * 40}
+
+    monkeypatch.setattr("tests.hub._sibling", sibling)
+    with pytest.raises(DownloadFailed, match="does not answer as a Hugging Face hub"):
+        pull(hub)
+
+
 def test_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DownloadFailed, match="can't be reached: connection refused"):
         pull_repository(Repository(NAME), Remembered(), endpoint="http://127.0.0.1:9")
@@ -250,6 +275,9 @@ def test_a_pull_that_nobody_wants_any_more_keeps_what_it_has(hub: FakeHub, cache
 def test_a_disk_without_links(
     hub: FakeHub, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]
 ) -> None:
+    files = {**files, "added_tokens.json": b"{}", "special_tokens_map.json": b"{}"}
+    hub.repositories = {NAME: files}
+
     def refuse(*_: object, **__: object) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -257,6 +285,6 @@ def test_a_disk_without_links(
     folder = pull(hub).folder
     weights = folder / "model.safetensors"
     assert not weights.is_symlink()
-    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert digest == hashlib.sha256(files["model.safetensors"]).hexdigest()
+    for path in folder.iterdir():
+        assert path.read_bytes() == files[path.name]
     assert pull(hub).num_fetched_bytes == 0
