@@ -20,7 +20,7 @@ from maxi_mlx.catalog.pull.hub.pulling import lock_file
 from maxi_mlx.catalog.pull.lock import locked_at_once
 from maxi_mlx.catalog.pull.reasons import plain_words
 from maxi_mlx.catalog.roots import Root
-from maxi_mlx.core.errors import InvalidRequest, SetupError
+from maxi_mlx.core.errors import InvalidRequest, ModelNotFound, SetupError
 from maxi_mlx.core.models import ModelEntry
 
 
@@ -39,6 +39,22 @@ class Removal:
 def planned_removal(name: str, catalog: Catalog) -> Removal:
     """What would go. Raises ModelNotFound, and InvalidRequest for what must not be removed here."""
     entry = catalog.find(name)
+    with _explained(entry):
+        return _planned(name, entry, catalog)
+
+
+def remove(removal: Removal, catalog: Catalog) -> None:
+    """Raises InvalidRequest where it is being fetched, SetupError where the system refuses."""
+    with _explained(removal.entry), _not_fetched(removal):
+        if removal.num_revisions:
+            _remove_revisions(removal.path)
+        if removal.path.exists():
+            shutil.rmtree(removal.path)
+        catalog.copies.remove_all_of(catalog.lasting_name(removal.entry))
+    _remove_if_empty(removal.path.parent, removal.root)
+
+
+def _planned(name: str, entry: ModelEntry, catalog: Catalog) -> Removal:
     _check_exact(name, entry, catalog)
     if entry.base is not None and entry.adapter is not None:
         raise _refusal(
@@ -68,20 +84,14 @@ def planned_removal(name: str, catalog: Catalog) -> Removal:
         return removal
 
 
-def remove(removal: Removal, catalog: Catalog) -> None:
-    """Raises InvalidRequest where it is being fetched, SetupError where the system refuses."""
+@contextlib.contextmanager
+def _explained(entry: ModelEntry) -> Iterator[None]:
     try:
-        with _not_fetched(removal):
-            if removal.num_revisions:
-                _remove_revisions(removal.path)
-            if removal.path.exists():
-                shutil.rmtree(removal.path)
-        _remove_empty(removal.path.parent, removal.root)
-        catalog.copies.remove_all_of(catalog.lasting_name(removal.entry))
+        yield
+    except FileNotFoundError as error:
+        raise ModelNotFound(f"{entry.id} is gone: it was removed meanwhile.") from error
     except OSError as error:
-        raise SetupError(
-            f"{removal.entry.id} could not be removed from {removal.path}: {plain_words(error)}"
-        ) from error
+        raise SetupError(f"{entry.id} could not be removed: {plain_words(error)}") from error
 
 
 @contextlib.contextmanager
@@ -92,7 +102,7 @@ def _not_fetched(removal: Removal) -> Iterator[None]:
         return
     with locked_at_once(lock_file(removal.path.name)) as is_locked:
         if not is_locked:
-            raise _refusal(removal.entry, "it is being fetched right now")
+            raise _refusal(removal.entry, "it is being fetched or removed right now")
         yield
 
 
@@ -194,7 +204,8 @@ def _remove_revisions(repository: Path) -> None:
         found.delete_revisions(*commits).execute()
 
 
-def _remove_empty(folder: Path, root: Path) -> None:
-    """The organisation's folder, where this was its last model."""
-    if folder != root and folder.is_relative_to(root) and not os.listdir(folder):
-        folder.rmdir()
+def _remove_if_empty(folder: Path, root: Path) -> None:
+    """The organisation's folder, where this was its last model; one that holds more stays."""
+    if folder != root and folder.is_relative_to(root):
+        with contextlib.suppress(OSError):
+            folder.rmdir()

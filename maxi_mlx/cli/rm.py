@@ -57,7 +57,8 @@ def _removed_by_server(removal: Removal, settings: Settings) -> bool:
     if server is None:
         return False
     path = str(removal.entry.path)
-    found = [model for model in loaded_models(server) if model["path"] == path]
-    for id in {model["base"] or model["id"] for model in found}:  # what is over it goes with it
-        server.send("DELETE", "/api/delete", {"model": id})
-    return bool(found)
+    if path not in {model["path"] for model in loaded_models(server)}:
+        return False
+    # By its path: an id may be another's second name there.
+    server.send("DELETE", "/api/delete", {"model": path})
+    return True

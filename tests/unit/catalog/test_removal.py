@@ -91,7 +91,7 @@ def test_what_is_being_fetched_stays(cache: Path, removed: Remove) -> None:
     lock.parent.mkdir(parents=True)
     with (
         locked(lock, Remembered()),
-        pytest.raises(InvalidRequest, match="it is being fetched right now"),
+        pytest.raises(InvalidRequest, match="it is being fetched or removed right now"),
     ):
         removed("Tiny")
     removed("Tiny")
@@ -104,7 +104,7 @@ def test_what_is_fetched_since_it_was_planned_stays(cache: Path, catalog: Catalo
     lock = lock_file("models--org--Tiny")
     lock.parent.mkdir(parents=True)
     removal = planned_removal("Tiny", catalog)
-    with locked(lock, Remembered()), pytest.raises(InvalidRequest, match="fetched right now"):
+    with locked(lock, Remembered()), pytest.raises(InvalidRequest, match="is being fetched"):
         remove(removal, catalog)
     assert (repository.path / "refs").is_dir()
 
