@@ -58,7 +58,9 @@ def install(*, options: tuple[str, ...]) -> None:
     _check_port(settings, manager)
     unit = Unit(
         command=(sys.executable, *SERVE, *arguments),
-        environment={name: os.environ[name] for name in PASSED_ON if os.environ.get(name)},
+        environment={
+            name: _absolute(os.environ[name]) for name in PASSED_ON if os.environ.get(name)
+        },
         drain_timeout_s=settings.drain_timeout_s,
     )
     manager.install(unit)
@@ -112,6 +114,11 @@ def uninstall() -> None:
     Example: maxi-mlx service uninstall
     """
     _manager().uninstall()
+
+
+def _absolute(folder: str) -> str:
+    """A service starts in another folder than this one, and expands nothing."""
+    return os.path.abspath(os.path.expandvars(os.path.expanduser(folder)))
 
 
 def _manager() -> Manager:
