@@ -107,14 +107,14 @@ def _not_fetched(removal: Removal) -> Iterator[None]:
 
 
 def _check_exact(name: str, entry: ModelEntry, catalog: Catalog) -> None:
-    """A guess is good enough to answer with, and not to remove."""
+    """A guess, a link's name or an alias is good enough to answer with, and not to remove."""
     asked = without_latest(name.strip()).rstrip("/")
     if asked in (entry.id, str(entry.path)):
         return
     wanted = fold(asked)
     others = [each for each in catalog.entries() if each not in (entry, entry.base)]
     is_shared = any(wanted in _plain_names(each) for each in others)
-    if is_shared or wanted not in map(fold, catalog.names(entry)):
+    if is_shared or wanted not in {fold(entry.id), *_plain_names(entry)}:
         raise InvalidRequest(
             f"'{printable(name)}' is taken for {entry.id} where it is asked; to remove it, name it "
             f"in full: {entry.id}",

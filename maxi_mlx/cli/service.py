@@ -163,7 +163,7 @@ def _understood(options: Sequence[str]) -> tuple[list[str], Settings]:
     config = flags.pop("config")
     settings = configuration.load(
         flags,
-        config=None if config is None else Path(config).expanduser(),
+        config=None if config is None else Path(os.path.expanduser(config)),
         default_config=home_models_dir().parent / "config.toml",
         environ={},
     )

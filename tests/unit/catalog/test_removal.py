@@ -13,6 +13,7 @@ from maxi_mlx.catalog.pull.hub.pulling import lock_file
 from maxi_mlx.catalog.pull.lock import locked
 from maxi_mlx.catalog.removal import planned_removal, remove
 from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
+from maxi_mlx.core.model_settings import ModelSettings
 from tests.unit.catalog.folders import write_json, write_model
 from tests.unit.catalog.test_hub import HubRepository
 from tests.unit.pull.conftest import Remembered
@@ -122,6 +123,23 @@ def test_nothing_is_removed_by_way_of_a_link(
     with pytest.raises(InvalidRequest, match=f"by one, to {elsewhere}: remove that yourself"):
         removed("Tiny")
     assert (elsewhere / "config.json").is_file()
+
+
+def test_the_name_of_a_link_removes_nothing(models: Path, removed: Remove) -> None:
+    folder = write_model(models / "Tiny")
+    (models / "newest").symlink_to(folder)
+    with pytest.raises(InvalidRequest, match="name it in full: Tiny"):
+        removed("newest")
+    assert folder.is_dir()
+
+
+def test_an_alias_removes_nothing(models: Path) -> None:
+    write_model(models / "Tiny")
+    settings = {"Tiny": ModelSettings(aliases=("gpt-4o",))}
+    catalog = Catalog([Root(models, "models", "folders")], settings)
+    assert catalog.find("gpt-4o").id == "Tiny"
+    with pytest.raises(InvalidRequest, match="name it in full: Tiny"):
+        planned_removal("gpt-4o", catalog)
 
 
 def test_a_link_inside_goes_and_what_it_leads_to_stays(
