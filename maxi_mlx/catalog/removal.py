@@ -100,7 +100,7 @@ def _not_fetched(removal: Removal) -> Iterator[None]:
     if removal.num_revisions is None:
         yield
         return
-    with locked_at_once(lock_file(removal.path.name)) as is_locked:
+    with locked_at_once(lock_file(removal.path)) as is_locked:
         if not is_locked:
             raise _refusal(removal.entry, "it is being fetched or removed right now")
         yield

@@ -17,8 +17,9 @@ def locked(path: Path, progress: Progress) -> Iterator[int]:
 
     Yields the descriptor. A child that inherits it keeps the lock for as long as it lives, even
     where its parent is killed. The file stays: removing it would let two processes hold two locks.
+    Those who share a folder share its lock, hence its mode.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
     try:
         if not _could_lock(descriptor):
             progress.say("Another maxi-mlx is fetching this model already; waiting for it to end.")

@@ -88,7 +88,7 @@ def test_a_download_that_has_only_begun(cache: Path, catalog: Catalog, removed: 
 def test_what_is_being_fetched_stays(cache: Path, removed: Remove) -> None:
     repository = HubRepository(cache, "models--org--Tiny")
     repository.add("a" * 40)
-    lock = lock_file("models--org--Tiny")
+    lock = lock_file(repository.path)
     lock.parent.mkdir(parents=True)
     with (
         locked(lock, Remembered()),
@@ -102,7 +102,7 @@ def test_what_is_being_fetched_stays(cache: Path, removed: Remove) -> None:
 def test_what_is_fetched_since_it_was_planned_stays(cache: Path, catalog: Catalog) -> None:
     repository = HubRepository(cache, "models--org--Tiny")
     repository.add("a" * 40)
-    lock = lock_file("models--org--Tiny")
+    lock = lock_file(repository.path)
     lock.parent.mkdir(parents=True)
     removal = planned_removal("Tiny", catalog)
     with locked(lock, Remembered()), pytest.raises(InvalidRequest, match="is being fetched"):

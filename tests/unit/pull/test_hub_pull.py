@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,6 +117,27 @@ def test_what_was_left_by_an_earlier_run_is_taken_up(
     assert already == total - len(weights) + 20_000
     [blob] = [path for path in cache.rglob("blobs/*") if path.stat().st_size == len(weights)]
     assert blob.read_bytes() == weights
+
+
+def test_one_at_a_time_in_one_cache_whatever_the_homes(
+    hub: FakeHub, files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.stall_at = 40_000
+    second = Remembered()
+    with ThreadPoolExecutor(2) as threads:
+        pulls = [threads.submit(pull, hub)]
+        assert hub.stalled.wait(10)
+        monkeypatch.setenv("MAXI_MLX_HOME", str(tmp_path / "another"))
+        pulls.append(threads.submit(pull, hub, second))
+        ends_at = time.monotonic() + 5
+        while not second.texts and time.monotonic() < ends_at:
+            time.sleep(0.01)
+        hub.go_on.set()
+        folders = {each.result().folder for each in pulls}
+    assert "waiting for it to end" in second.texts[0]
+    assert [(each / "model.safetensors").read_bytes() for each in folders] == [
+        files["model.safetensors"]
+    ]
 
 
 def test_a_server_that_knows_no_ranges_begins_anew(
