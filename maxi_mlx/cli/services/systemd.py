@@ -14,7 +14,6 @@ from maxi_mlx.cli.services.unit import (
     RESTART_AFTER_S,
     Unit,
 )
-from maxi_mlx.core.errors import SetupError
 
 SERVICE = f"{NAME}.service"
 _COMMAND = "ExecStart="
@@ -89,8 +88,6 @@ class Systemd(Manager):
 
 
 def _quoted(word: str) -> str:
-    """As one word of a unit's line. Raises SetupError for what would be more than one line."""
-    if not word.isprintable():
-        raise SetupError(f"{word!r} can't be part of a service: it has control characters")
+    """As one word of a unit's line."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'

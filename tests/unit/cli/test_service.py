@@ -103,12 +103,13 @@ def test_systemd_takes_the_unit(home: Path, unit: Unit) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_line_of_its_own_can_not_be_smuggled_in(home: Path) -> None:
-    systemd = manager(Desk(), Systemd)
+@pytest.mark.parametrize("kind", [Systemd, Launchd])
+def test_a_line_of_its_own_can_not_be_smuggled_in(home: Path, kind: type[Manager]) -> None:
+    service = manager(Desk(), kind)
     environment = {"MAXI_MLX_HOME": '/a"\nExecStartPre="/bin/x'}
     with pytest.raises(SetupError, match="has control characters"):
-        systemd.install(Unit(command=UNIT.command, environment=environment, drain_timeout_s=5))
-    assert not systemd.path.exists()
+        service.install(Unit(command=UNIT.command, environment=environment, drain_timeout_s=5))
+    assert not service.path.exists()
 
 
 def test_systemd_again(home: Path) -> None:
