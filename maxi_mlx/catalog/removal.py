@@ -44,8 +44,10 @@ def planned_removal(name: str, catalog: Catalog) -> Removal:
 
 
 def remove(removal: Removal, catalog: Catalog) -> None:
-    """Raises InvalidRequest where it is being fetched, SetupError where the system refuses."""
+    """Raises InvalidRequest where it is being fetched, ModelNotFound where it is gone, SetupError
+    where the system refuses."""
     with _explained(removal.entry), _not_fetched(removal):
+        removal.path.stat()  # raises where somebody else was faster
         if removal.num_revisions:
             _remove_revisions(removal.path)
         if removal.path.exists():
