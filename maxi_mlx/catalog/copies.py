@@ -37,6 +37,7 @@ class Copies:
         self._lock = threading.Lock()
         self._stamp: Stamp | None = None
         self._targets: dict[str, str] = {}
+        self._problem: BrokenFile | None = None
 
     def all(self) -> Mapping[str, str]:
         """What each second name stands for, as it was given."""
@@ -52,6 +53,11 @@ class Copies:
     def add(self, name: str, target: str) -> None:
         with self._lock:
             known = self._known(name)
+            if self._problem is not None:  # which its owner can mend, but not once it is written
+                raise SetupError(
+                    f"Second names can't be kept in {self._file}, which {self._problem}: mend or "
+                    "remove it."
+                )
             self._write({**self._targets, known or name: target})
 
     def remove(self, name: str) -> bool:
@@ -82,14 +88,15 @@ class Copies:
         try:
             stamp = stamp_of(os.stat(self._file))
         except OSError:
-            self._stamp, self._targets = None, {}
+            self._stamp, self._targets, self._problem = None, {}, None
             return self._targets
         if stamp != self._stamp:
+            self._problem = None
             try:
                 found = read_object(self._file)
             except BrokenFile as error:
                 logger.warning("%s %s: no second names are known", self._file, error)
-                found = {}
+                found, self._problem = {}, error
             self._targets = {name: to for name, to in found.items() if isinstance(to, str)}
             self._stamp = stamp
         return self._targets

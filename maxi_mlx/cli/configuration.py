@@ -145,7 +145,7 @@ def load(
     """
     environ = os.environ if environ is None else environ
     if config is None and environ.get("MAXI_MLX_CONFIG"):
-        config = Path(environ["MAXI_MLX_CONFIG"]).expanduser()
+        config = Path(os.path.expanduser(environ["MAXI_MLX_CONFIG"]))
     table, file = _read_file(config, default_config)
     scheduler = table.pop("scheduler", {})
     here = Path.cwd()

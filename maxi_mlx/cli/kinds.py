@@ -135,6 +135,16 @@ def api_key() -> Kind:
     return Kind("a key of printable ASCII without spaces", check)
 
 
+def is_address(text: str) -> bool:
+    """Whether HTTP can be spoken with it."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises for what can be none
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError

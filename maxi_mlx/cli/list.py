@@ -96,5 +96,5 @@ def _where(entry: ModelEntry, roots: Sequence[Root]) -> str:
 def _short(path: Path) -> str:
     """``~`` for the home folder, as people write it."""
     home = Path.home()
-    text = f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    text = str(Path("~", path.relative_to(home))) if path.is_relative_to(home) else str(path)
     return printable(text)

@@ -127,7 +127,7 @@ def settings_of(flags: dict[str, Any]) -> Settings:
     config = flags.pop("config", None)
     return configuration.load(
         flags,
-        config=Path(config).expanduser() if config is not None else None,
+        config=Path(os.path.expanduser(config)) if config is not None else None,
         default_config=home_models_dir().parent / "config.toml",
     )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.catalog.pull.hub.repository import MAIN, Repository, parse_repository
 from maxi_mlx.catalog.pull.source import SMOLLM2, SMOLLM2_NAMES
+from maxi_mlx.cli.kinds import is_address
 from maxi_mlx.cli.options import check_home
 from maxi_mlx.core.errors import SetupError
 from maxi_mlx.engine.precision import best_precision
@@ -61,8 +61,7 @@ def _repository(name: str) -> Repository:
 def _checked(endpoint: str | None) -> str | None:
     if endpoint is None:
         return None
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_address(endpoint):
         raise SetupError(f"flag --from: '{endpoint}' is no address such as https://hf-mirror.com")
     return endpoint.rstrip("/")
 

@@ -46,7 +46,7 @@ def remove_model(*, model: str, yes: bool, **flags: Any) -> None:
 
 def _words(removal: Removal) -> str:
     id, path = printable(removal.entry.id), printable(str(removal.path), max_length=LONGEST)
-    many = f", {removal.num_revisions} revisions" if removal.num_revisions > 1 else ""
+    many = f", {removal.num_revisions} revisions" if (removal.num_revisions or 0) > 1 else ""
     return f"{id} ({size_text(removal.num_bytes)}{many}) from {path}"
 
 
@@ -57,7 +57,8 @@ def _removed_by_server(removal: Removal, settings: Settings) -> bool:
     if server is None:
         return False
     path = str(removal.entry.path)
-    found = [model for model in loaded_models(server) if model["path"] == path]
-    for id in {model["base"] or model["id"] for model in found}:  # what is over it goes with it
-        server.send("DELETE", "/api/delete", {"model": id})
-    return bool(found)
+    if path not in {model["path"] for model in loaded_models(server)}:
+        return False
+    # By its path: an id may be another's second name there.
+    server.send("DELETE", "/api/delete", {"model": path})
+    return True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import click
 
+from maxi_mlx.cli import kinds
 from maxi_mlx.cli.asking.connection import Connection
 from maxi_mlx.core.errors import NoAnswer, SetupError
 from maxi_mlx.core.settings import Settings
@@ -54,7 +54,9 @@ def find_running_server(
     """The same, and None where none is running. Where a ``url`` is given, there has to be one."""
     from maxi_mlx.server.address import served_at
 
-    key = api_key or (settings.api_keys[0] if settings.api_keys else None)
+    key = settings.api_keys[0] if settings.api_keys else None
+    if api_key is not None:
+        key = _checked_key(api_key)
     if url is not None:
         return _checked(Connection(checked_url(url), api_key=key))
     own = served_at(settings.host, settings.port)
@@ -74,10 +76,17 @@ def own_url(settings: Settings) -> str:
 
 def checked_url(url: str) -> str:
     """Without ``/v1`` and slashes at its end. Raises SetupError for what is no address."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not kinds.is_address(url):
         raise SetupError(f"flag --url: '{url}' is no address such as http://127.0.0.1:11434")
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def _checked_key(key: str) -> str:
+    kind = kinds.api_key()
+    try:
+        return str(kind.check(key))
+    except ValueError:
+        raise SetupError(f"flag --api-key: it must be {kind.allowed}") from None
 
 
 def loaded_models(server: Connection) -> list[dict[str, Any]]:

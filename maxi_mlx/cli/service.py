@@ -58,7 +58,9 @@ def install(*, options: tuple[str, ...]) -> None:
     _check_port(settings, manager)
     unit = Unit(
         command=(sys.executable, *SERVE, *arguments),
-        environment={name: os.environ[name] for name in PASSED_ON if os.environ.get(name)},
+        environment={
+            name: _absolute(os.environ[name]) for name in PASSED_ON if os.environ.get(name)
+        },
         drain_timeout_s=settings.drain_timeout_s,
     )
     manager.install(unit)
@@ -114,6 +116,11 @@ def uninstall() -> None:
     _manager().uninstall()
 
 
+def _absolute(folder: str) -> str:
+    """A service starts in another folder than this one, and expands nothing."""
+    return os.path.abspath(os.path.expandvars(os.path.expanduser(folder)))
+
+
 def _manager() -> Manager:
     if sys.platform == "darwin":
         from maxi_mlx.cli.services.launchd import Launchd
@@ -156,7 +163,7 @@ def _understood(options: Sequence[str]) -> tuple[list[str], Settings]:
     config = flags.pop("config")
     settings = configuration.load(
         flags,
-        config=None if config is None else Path(config).expanduser(),
+        config=None if config is None else Path(os.path.expanduser(config)),
         default_config=home_models_dir().parent / "config.toml",
         environ={},
     )

@@ -14,6 +14,7 @@ from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.model_files import BrokenFile, read_object
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.catalog.parameters import num_parameters
+from maxi_mlx.cli.asking.inert import inert
 from maxi_mlx.cli.completing import complete_any_model
 from maxi_mlx.cli.options import catalog_of, check_folders, settings_of, settings_options
 from maxi_mlx.cli.terminal import Paint, columns, size_text
@@ -49,7 +50,8 @@ def show(*, model: str, template_alone: bool, as_json: bool, **flags: Any) -> No
     catalog = catalog_of(settings)
     shown = _shown(catalog.find(model), catalog)
     if template_alone:
-        click.echo(shown.template or "", nl=False)
+        template = shown.template or ""
+        click.echo(inert(template) if sys.stdout.isatty() else template, nl=False)
     elif as_json:
         click.echo(json.dumps(described(shown), indent=2))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -96,6 +97,22 @@ async def test_rm_unloads_first(client: Client, run: Run, models: Path) -> None:
     assert await loaded(run) == []
     names = [each["name"] for each in (await client.get("/api/tags")).json["models"]]
     assert names == ["long"]
+
+
+async def test_rm_means_the_model_and_not_a_second_name(
+    client: Client, run: Run, models: Path
+) -> None:
+    (models / "org" / "scripted").rename(models / "org" / "later")
+    copy = {"source": "long", "destination": "scripted"}
+    assert (await client.post("/api/copy", json=copy)).status == 200
+    (models / "org" / "later").rename(models / "org" / "scripted")
+    path = str(models / "org" / "scripted")
+    await client.post("/api/generate", json={"model": path})
+    assert "Removed scripted (" in await run("rm", "org/scripted", "--yes")
+    assert os.listdir(models / "org") == ["long"]
+    assert (
+        await run("rm", "scripted") == "scripted was a second name, and is gone; its model stays\n"
+    )
 
 
 async def test_without_the_key_or_a_server(start: Start, run: Run) -> None:

@@ -164,6 +164,15 @@ async def test_what_fails_says_why(client: Client, hub: FakeHub, stream: bool) -
     )
 
 
+async def test_several_deletes_at_once(client: Client, cache: Path) -> None:
+    for _ in range(3):
+        await pull(client)
+        statuses = await asyncio.gather(*(delete(client, NAME) for _ in range(6)))
+        assert statuses.count(200) == 1
+        assert set(statuses) <= {200, 400, 404}
+        assert not (cache / "models--org--Scripted-4bit").exists()
+
+
 async def test_a_page_in_a_browser_can_not_change_models(client: Client) -> None:
     await pull(client)
     page = {"Origin": "https://example.com"}

@@ -207,14 +207,18 @@ def test_in_a_pipe(tmp_path: Path, variables: Mapping[str, str], engine: PacedEn
     done = subprocess.run(
         [sys.executable, "-m", "maxi_mlx", "chat"],
         env=environment(tmp_path, variables),
-        input='hello\nthink\n\n/nonsense\n"""a\nb"""\nlast',
+        input='hello\nthink\n\n/nonsense\n/save ~no-such-user/x\n/save a\0b\n"""a\nb"""\nlast',
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert done.returncode == 0
     assert done.stdout == "[1] hello\nIt is 42.\n[5] a\nb\n[7] last\n"
-    assert done.stderr == "maxi-mlx: there is no /nonsense; /help lists what there is\n"
+    assert done.stderr.splitlines() == [
+        "maxi-mlx: there is no /nonsense; /help lists what there is",
+        "maxi-mlx: ~no-such-user/x: no such file or directory",
+        "maxi-mlx: a\ufffdb: embedded null byte",
+    ]
 
 
 def test_tab_completes_commands_and_models(chat: Terminal) -> None:

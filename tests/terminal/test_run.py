@@ -87,6 +87,7 @@ def test_json(run: Run) -> None:
     [
         pytest.param(["fail"], 1, "Half an \n", "maxi-mlx: The device failed.\n", id="broken"),
         pytest.param(["nobody", "hi"], 1, "", "maxi-mlx: The model 'nobody' was not", id="model"),
+        pytest.param(["", "hi"], 2, "", "maxi-mlx: the model's name is empty", id="no model"),
         pytest.param([], 2, "", "maxi-mlx: nothing to ask: maxi-mlx run ", id="nothing"),
         pytest.param(["scripted"], 2, "", "for a conversation: maxi-mlx chat scripted", id="chat"),
         pytest.param(["a", "b", "c"], 2, "", "maxi-mlx: 3 words were given; put the", id="words"),

@@ -72,7 +72,7 @@ class Connection:
             if response.status != 200:
                 raise self._refusal(response)
             yield response
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, UnicodeError, http.client.HTTPException) as error:  # a host's odd name
             raise NoAnswer(
                 f"the server at {self.url} does not answer any more: {_reason(error)}"
             ) from error

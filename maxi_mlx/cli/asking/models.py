@@ -32,7 +32,10 @@ def writers(connection: Connection) -> list[Writer]:
 
 
 def named(connection: Connection, name: str) -> Writer:
-    """Raises NoAnswer where there is none of that name, SetupError for one that doesn't chat."""
+    """Raises NoAnswer where there is none of that name, SetupError for one that doesn't chat, or
+    for no name, as a variable gives that isn't set."""
+    if not name.strip():
+        raise SetupError("the model's name is empty; leave it out for the one in use")
     found = _listed(connection, name)
     if found["type"] not in WRITER_TYPES:
         raise no_writer(found["id"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def _system(session: Session, text: str) -> None:
 
 
 def _save(session: Session, name: str) -> None:
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if not session.conversation.turns:
         raise SetupError("nothing was said yet")
     try:
@@ -88,6 +89,8 @@ def _save(session: Session, name: str) -> None:
         raise SetupError(f"{path} is there already; choose another name") from None
     except OSError as error:
         raise SetupError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:  # a null character in the name
+        raise SetupError(f"{path}: {error}") from None
     session.screen.note(f"saved to {path}")
 
 

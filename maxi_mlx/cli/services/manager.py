@@ -99,7 +99,10 @@ class Manager(ABC):
 
     def install(self, unit: Unit) -> None:
         """Writes the file, whatever becomes of the rest, and starts the service. Raises SetupError
-        where the manager can't be had."""
+        where the manager can't be had, and for what would be more than a line of the file."""
+        for word in (*unit.command, *unit.environment.values()):
+            if not word.isprintable():
+                raise SetupError(f"{word!r} can't be part of a service: it has control characters")
         text = self.text(unit)
         is_new = not self.is_installed or self.path.read_bytes() != text
         if is_new:

@@ -9,7 +9,7 @@ import pytest
 
 from maxi_mlx.catalog.catalog import Catalog, Root
 from maxi_mlx.catalog.copies import Copies
-from maxi_mlx.core.errors import ModelNotFound
+from maxi_mlx.core.errors import ModelNotFound, SetupError
 from tests.unit.catalog.folders import write_model
 
 
@@ -34,6 +34,11 @@ def test_a_broken_file_is_no_names(tmp_path: Path, caplog: pytest.LogCaptureFixt
     copies = Copies(file)
     assert copies.all() == copies.all() == {}
     assert caplog.text.count("no second names are known") == 1
+    with pytest.raises(SetupError, match=r"copies\.json, which .*: mend or remove it"):
+        copies.add("mine", "Tiny")
+    assert file.read_text() == "[1"
+    file.unlink()
+    copies.add("mine", "Tiny")
 
 
 def test_a_second_name_is_found_as_the_model_is(tmp_path: Path) -> None:

@@ -141,7 +141,8 @@ def test_table_of_models() -> None:
         "Can't be served:",
         "half  /models  model.safetensors is missing",
     ]
-    lines = table([], roots, paint=PLAIN)
+    lines = table([], [*roots, Root(Path.home(), "~", "folders")], paint=PLAIN)
+    assert lines[3] == "  ~"
     assert lines[:3] == [
         "No model that can be served. Looked in:",
         "  /models",

@@ -151,6 +151,8 @@ def test_config_is_named_by_flag_before_environment(tmp_path: Path) -> None:
     environ = {"MAXI_MLX_CONFIG": str(by_variable)}
     assert load({}, environ).port == 2
     assert load({}, environ, file=flagged).port == 1
+    with pytest.raises(SetupError, match="~no-such-user/a: no such file"):
+        load({}, {"MAXI_MLX_CONFIG": "~no-such-user/a"})
 
 
 def test_empty_variables_count_as_not_set() -> None:

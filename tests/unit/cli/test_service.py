@@ -103,6 +103,15 @@ def test_systemd_takes_the_unit(home: Path, unit: Unit) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize("kind", [Systemd, Launchd])
+def test_a_line_of_its_own_can_not_be_smuggled_in(home: Path, kind: type[Manager]) -> None:
+    service = manager(Desk(), kind)
+    environment = {"MAXI_MLX_HOME": '/a"\nExecStartPre="/bin/x'}
+    with pytest.raises(SetupError, match="has control characters"):
+        service.install(Unit(command=UNIT.command, environment=environment, drain_timeout_s=5))
+    assert not service.path.exists()
+
+
 def test_systemd_again(home: Path) -> None:
     desk = Desk({SYSTEMD_SHOWS: RUNS})
     systemd = manager(desk, Systemd)
@@ -260,6 +269,7 @@ def test_from_install_to_uninstall(
         *("install", "--", "--port", "0", "--model-dir", str(tmp_path / "models")),
         MAXI_MLX_API_KEY="secret",
         MAXI_MLX_HOME=str(tmp_path / "own"),
+        HF_HOME="$MAXI_MLX_HOME/../hub",
     )
     path = tmp_path / ".config/systemd/user/maxi-mlx.service"
     assert (done.returncode, done.stderr) == (0, "")
@@ -269,6 +279,7 @@ def test_from_install_to_uninstall(
     assert "secret" not in unit
     assert f'"--port=0" "--model-dir={tmp_path / "models"}"\n' in unit
     assert f'Environment="MAXI_MLX_HOME={tmp_path / "own"}"\n' in unit
+    assert f'Environment="HF_HOME={tmp_path / "hub"}"\n' in unit
     status = service("status")
     assert (status.returncode, status.stderr) == (0, "")
     assert "State   active (running), process 5\n" in status.stdout

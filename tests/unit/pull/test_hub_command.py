@@ -80,7 +80,8 @@ def test_ctrl_c_is_one_line(tmp_path: Path, files: dict[str, bytes]) -> None:
         assert process.returncode == 130
 
 
-def test_wrong_mirror(tmp_path: Path) -> None:
-    result = run("pull", NAME, "--from", "localhost:1", home=tmp_path)
+@pytest.mark.parametrize("url", ["localhost:1", "http://[::1", "http://a:99999"])
+def test_wrong_mirror(tmp_path: Path, url: str) -> None:
+    result = run("pull", NAME, "--from", url, home=tmp_path)
     assert result.returncode == 2
-    assert "flag --from: 'localhost:1' is no address such as" in result.stderr
+    assert f"flag --from: '{url}' is no address such as" in result.stderr

@@ -25,7 +25,27 @@ def test_names(text: str, name: str, revision: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "name", "a/b/c", "../b", "a/..", "a/b@../x", "a--b/c", "a/b:q4", "a/b c", "/a/b", "a/b@"],
+    [
+        "",
+        "name",
+        "a/b/c",
+        "../b",
+        "a/..",
+        "a/b@../x",
+        "a--b/c",
+        "a/b:q4",
+        "a/b c",
+        "/a/b",
+        "a/b@",
+        "a/b@.",
+        "a/b@x/.",
+        "a/b@/x",
+        "a/b@.x",
+        "a\n/b",
+        "a/b\x1b",
+        "a/b@x\0",
+        "a/b" + "c" * 96,
+    ],
 )
 def test_no_names(text: str) -> None:
     assert parse_repository(text) is None
@@ -55,3 +75,17 @@ def test_old_weights_serve_where_there_are_no_others() -> None:
     assert why_not_served(["adapter_config.json", "adapters.safetensors"]) == (
         "is an adapter, not a whole model"
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/config.json", "../../config.json", "1_a/../config.json", "1_a/../../x.json", ".json",
+        "..\\config.json", "config.json\n", "con\0fig.json", "1_a/1_b/config.json", "1_a//x.json",
+        "additional_chat_templates/../x.jinja", "./config.json", "\u202econfig.json",
+        "c:config.json", "blobs/config.json", "refs/main", "1_a\n/x.json",
+        ".cache/x.json", "1_a/../x.safetensors",
+    ],
+)  # fmt: skip
+def test_names_that_lead_elsewhere_are_not_fetched(name: str) -> None:
+    assert serving([name]) == frozenset()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import resource
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import huggingface_hub
 import pytest
@@ -117,6 +119,27 @@ def test_what_was_left_by_an_earlier_run_is_taken_up(
     assert blob.read_bytes() == weights
 
 
+def test_one_at_a_time_in_one_cache_whatever_the_homes(
+    hub: FakeHub, files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.stall_at = 40_000
+    second = Remembered()
+    with ThreadPoolExecutor(2) as threads:
+        pulls = [threads.submit(pull, hub)]
+        assert hub.stalled.wait(10)
+        monkeypatch.setenv("MAXI_MLX_HOME", str(tmp_path / "another"))
+        pulls.append(threads.submit(pull, hub, second))
+        ends_at = time.monotonic() + 5
+        while not second.texts and time.monotonic() < ends_at:
+            time.sleep(0.01)
+        hub.go_on.set()
+        folders = {each.result().folder for each in pulls}
+    assert "waiting for it to end" in second.texts[0]
+    assert [(each / "model.safetensors").read_bytes() for each in folders] == [
+        files["model.safetensors"]
+    ]
+
+
 def test_a_server_that_knows_no_ranges_begins_anew(
     hub: FakeHub, files: dict[str, bytes], remembered: Remembered
 ) -> None:
@@ -156,6 +179,21 @@ def test_a_disk_that_fills_up_meanwhile(hub: FakeHub, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DownloadFailed, match=r"no space left on device.*run the command again"):
         pull(hub)
+
+
+def test_a_disk_that_takes_a_part_of_the_last_bytes(
+    hub: FakeHub, files: dict[str, bytes], cache: Path
+) -> None:
+    weights = files["model.safetensors"]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(weights) - 1, limits[1]))
+    try:
+        with pytest.raises(DownloadFailed, match=r"file too large.*What is there is kept"):
+            pull(hub)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert parts(cache) == [len(weights) - 1]
+    assert (pull(hub).folder / "model.safetensors").read_bytes() == weights
 
 
 def test_gated_models(hub: FakeHub, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
@@ -226,6 +264,16 @@ def test_hubs_that_answer_otherwise(hub: FakeHub) -> None:
         pull(hub)
 
 
+@pytest.mark.parametrize("num_bytes", [-1, 10**400, 1.5, "9"], ids=["-1", "huge", "half", "text"])
+def test_sizes_that_are_none(hub: FakeHub, monkeypatch: pytest.MonkeyPatch, num_bytes: Any) -> None:
+    def sibling(name: str, _: bytes) -> dict[str, Any]:
+        return {"rfilename": name, "size": num_bytes, "blobId": "a" * 40}
+
+    monkeypatch.setattr("tests.hub._sibling", sibling)
+    with pytest.raises(DownloadFailed, match="does not answer as a Hugging Face hub"):
+        pull(hub)
+
+
 def test_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DownloadFailed, match="can't be reached: connection refused"):
         pull_repository(Repository(NAME), Remembered(), endpoint="http://127.0.0.1:9")
@@ -250,6 +298,9 @@ def test_a_pull_that_nobody_wants_any_more_keeps_what_it_has(hub: FakeHub, cache
 def test_a_disk_without_links(
     hub: FakeHub, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]
 ) -> None:
+    files = {**files, "added_tokens.json": b"{}", "special_tokens_map.json": b"{}"}
+    hub.repositories = {NAME: files}
+
     def refuse(*_: object, **__: object) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -257,6 +308,6 @@ def test_a_disk_without_links(
     folder = pull(hub).folder
     weights = folder / "model.safetensors"
     assert not weights.is_symlink()
-    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert digest == hashlib.sha256(files["model.safetensors"]).hexdigest()
+    for path in folder.iterdir():
+        assert path.read_bytes() == files[path.name]
     assert pull(hub).num_fetched_bytes == 0

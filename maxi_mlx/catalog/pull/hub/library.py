@@ -22,6 +22,7 @@ from maxi_mlx.catalog.pull.reasons import plain_words, status_words
 from maxi_mlx.core.errors import DownloadFailed, Forbidden, MaxiError, ModelNotFound
 
 ANSWER_TIMEOUT_S = 20.0
+MAX_FILE_BYTES = 10**15  # no disk has room for more
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _NUM_NEAR = 3
 
@@ -205,4 +206,6 @@ def _file(sibling: Any) -> HubFile:
     num_bytes = large["size"] if large else sibling["size"]
     if not isinstance(num_bytes, int) or not isinstance(digest, str):
         raise TypeError
+    if not 0 <= num_bytes <= MAX_FILE_BYTES:
+        raise ValueError
     return HubFile(path=str(sibling["rfilename"]), num_bytes=num_bytes, digest=digest)

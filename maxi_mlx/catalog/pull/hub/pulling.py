@@ -16,7 +16,7 @@ from maxi_mlx.catalog.pull.lock import locked
 from maxi_mlx.catalog.pull.progress import Progress
 from maxi_mlx.catalog.pull.reasons import plain_words
 from maxi_mlx.catalog.pull.space import check_space
-from maxi_mlx.catalog.roots import home_models_dir, hub_cache
+from maxi_mlx.catalog.roots import hub_cache
 from maxi_mlx.core.errors import DownloadFailed, ModelNotFound
 
 
@@ -41,8 +41,8 @@ def pull_repository(
 
     Raises a MaxiError, in words for the user, for whatever keeps it from being fetched, and
     Abandoned once ``is_wanted`` says no; what came until then is kept."""
-    lock = lock_file(repository.folder_name)
     cached = CachedRepository(hub_cache(), repository)
+    lock = lock_file(cached.path)
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with locked(lock, progress):
@@ -58,9 +58,10 @@ def pull_repository(
         ) from error
 
 
-def lock_file(folder_name: str) -> Path:
-    """Held while the repository of this folder in the hub cache is being fetched."""
-    return home_models_dir().parent / "downloads" / f"{folder_name}.lock"
+def lock_file(repository: Path) -> Path:
+    """Held while this folder of a hub cache is being fetched, by whoever shares the cache. It lies
+    where the library has its own, which are one a file."""
+    return repository.parent / ".locks" / repository.name / "maxi-mlx.lock"
 
 
 def _chosen(repository: Repository, listing: Listing) -> tuple[HubFile, ...]:

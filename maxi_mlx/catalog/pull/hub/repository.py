@@ -9,7 +9,8 @@ MAIN = "main"
 
 _HOSTS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/", re.IGNORECASE)
 _PART = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
-_NAME = re.compile(rf"({_PART})/({_PART})(?:@([\w.-]+(?:/[\w.-]+)*))?", re.ASCII)
+_SEGMENT = r"[\w-][\w.-]*"  # of a revision's name, which is that of a file here
+_NAME = re.compile(rf"({_PART})/({_PART})(?:@({_SEGMENT}(?:/{_SEGMENT})*))?", re.ASCII)
 _LATEST = ":latest"
 
 

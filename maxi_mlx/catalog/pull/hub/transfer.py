@@ -111,7 +111,7 @@ class Transfer:
                         f"{self._hub.endpoint} sends more of {self._file.path} than it said. Name "
                         "another mirror by --from, or try again later."
                     )
-                part.write(chunk)
+                _write_all(part, chunk)
                 self._hash.update(chunk)
                 self._have += len(chunk)
                 self._progress.advance(len(chunk))
@@ -129,6 +129,13 @@ class Transfer:
     def _check_wanted(self) -> None:
         if not self._is_wanted():
             raise Abandoned
+
+
+def _write_all(part: BinaryIO, chunk: bytes) -> None:
+    """A disk that gets full may take the beginning, and says so by the count alone."""
+    left = memoryview(chunk)
+    while left:
+        left = left[part.write(left) :]
 
 
 def _new_hash(file: HubFile) -> _Hash:
