@@ -83,6 +83,31 @@ def test_without_the_key_it_says_what_is_missing(tabs: Tabs, served_with_key: Se
     expect(page.locator("#notice")).to_be_hidden()
 
 
+def test_a_key_may_have_any_characters(tabs: Tabs, served_with_key: Served) -> None:
+    tab = tabs.new(served_with_key)
+    page = tab.open()
+    page.get_by_label("API key", exact=True).last.fill("right\u200b")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("doesn't know that key")
+    page.get_by_label("API key", exact=True).last.fill("schlüssel")
+    page.keyboard.press("Enter")
+    expect(page.locator("#model")).to_have_value("scripted")
+
+
+def test_whoever_has_no_key_is_asked_once(tabs: Tabs, served_with_key: Served) -> None:
+    tab = tabs.new(served_with_key)
+    page = tab.open("#status")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#status-fault")).to_contain_text("This server needs an API key")
+    page.wait_for_timeout(2500)  # in which the stream would have been tried again
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_label("API key", exact=True).last.fill("right")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status-about")).to_contain_text("maxi-mlx")
+    expect(page.locator("#status-fault")).to_be_hidden()
+
+
 def test_it_fits_a_phone(tabs: Tabs, served: Served) -> None:
     tab = tabs.new(served, is_phone=True)
     page = tab.open()

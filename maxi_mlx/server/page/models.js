@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { byId, el } from "./dom.js";
+import { local, remember } from "./storage.js";
 
 const CHOSEN = "maxi-mlx.model";
 const SEES = "images";
@@ -24,7 +25,7 @@ export async function refresh() {
   models.all = data;
   models.chat = data.filter((model) => can(model, "chat"));
   models.speech = data.filter((model) => can(model, "transcriptions"));
-  const before = chosen() || localStorage.getItem(CHOSEN) || (await loadedModel());
+  const before = chosen() || local.getItem(CHOSEN) || (await loadedModel());
   const options = models.chat.map(({ id }) => el("option", { value: id }, id));
   if (!options.length) options.push(el("option", { value: "" }, "No models yet"));
   byId("model").replaceChildren(...options);
@@ -39,5 +40,5 @@ async function loadedModel() {
 }
 
 export function rememberChoice() {
-  localStorage.setItem(CHOSEN, chosen());
+  if (chosen()) remember(CHOSEN, chosen());
 }
