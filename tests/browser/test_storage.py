@@ -1,4 +1,4 @@
-"""What the page keeps in the browser: in several tabs, over a reload, and where there is no room."""
+"""What the page keeps in the browser: in several tabs, over a reload, where there is no room."""
 
 from __future__ import annotations
 
