@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from playwright.sync_api import expect
 from maxi_mlx.server.page_files import FOLDER
 from tests.browser.conftest import Tab, Tabs
 from tests.clients import npm
-from tests.clients.conftest import Served
+from tests.clients.conftest import Served, serving
 from tests.models.scripted import DIALOGUES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -200,3 +201,28 @@ def test_it_can_be_used_by_keys_alone(tab: Tab) -> None:
     page.keyboard.type("Hello!")
     page.keyboard.press("Enter")
     assert tab.answer() == DIALOGUES["greeting"].reply
+
+
+def test_a_model_that_goes_is_missed(tabs: Tabs, models: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    for name in ("goes", "stays"):
+        shutil.copytree(models / "scripted", folder / name)
+    with serving(folder) as served:
+        tab = tabs.new(served)
+        page = tab.open()
+        tab.ask("Hello!")
+        assert tab.answer() == DIALOGUES["greeting"].reply
+        page.locator("#model").select_option("stays")
+        page.reload()
+        expect(page.locator("#model")).to_have_value("goes")  # the conversation's
+        shutil.rmtree(folder / "goes")
+        page.get_by_role("link", name="Status").click()
+        expect(page.locator("#notice-words")).to_have_text(
+            "The model goes isn't here any more. The next message goes to stays."
+        )
+        page.get_by_label("Close").click()
+        page.get_by_role("button", name="Hello!", exact=True).click()
+        expect(page.locator("#notice")).to_be_hidden()  # it is shown already
+        page.get_by_role("button", name="New chat").click()
+        page.get_by_role("button", name="Hello!", exact=True).click()
+        expect(page.locator("#notice-words")).to_contain_text("goes isn't here any more")

@@ -63,8 +63,7 @@ composer.focus();
 
 async function loadModels() {
   try {
-    await refresh();
-    say(null);
+    say(await refresh(chat.model));
   } catch (error) {
     say(error.message);
   }
@@ -111,7 +110,13 @@ function showView() {
 
 // Where it fails, the next thing that is asked of the server says why.
 function refreshQuietly() {
-  refresh().then(adaptToModel, () => {});
+  refresh(chat.model).then(
+    (words) => {
+      if (words) say(words);
+      adaptToModel();
+    },
+    () => {},
+  );
 }
 
 function isDark() {

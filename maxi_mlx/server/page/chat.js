@@ -30,10 +30,15 @@ export class Chat {
     return this.#conversation?.id ?? null;
   }
 
+  get model() {
+    return this.#conversation?.model ?? null;
+  }
+
   open(id) {
     const conversation = id && (this.#running.get(id)?.conversation ?? conversations.load(id));
     this.#conversation = conversation || null;
-    if (conversation) choose(conversation.model);
+    const words = conversation && choose(conversation.model);
+    if (words) this.#handlers.fail(words);
     this.#showAll();
     this.#follow();
   }
