@@ -28,7 +28,10 @@ const chat = new Chat({
   fail: say,
 });
 const composer = new Composer({
-  send: (text, images) => chat.send(text, images),
+  send: (text, images) => {
+    say(null);
+    return chat.send(text, images);
+  },
   stop: () => chat.stop(),
   fail: say,
 });
@@ -65,7 +68,7 @@ async function loadModels() {
   try {
     say(await refresh(chat.model));
   } catch (error) {
-    say(error.message);
+    say(error.message, { canRetry: true });
   }
   adaptToModel();
 }
@@ -77,9 +80,10 @@ function adaptToModel() {
   byId("how-to-begin").hidden = hasModel;
 }
 
-// A fault that belongs to no message.
-function say(words) {
+// A fault that belongs to no message. What is tried again is to ask for the models.
+function say(words, { canRetry = false } = {}) {
   byId("notice").hidden = !words;
+  byId("notice-retry").hidden = !canRetry;
   byId("notice-words").textContent = words ?? "";
 }
 byId("notice-close").addEventListener("click", () => say(null));
