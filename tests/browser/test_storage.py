@@ -96,6 +96,22 @@ def test_a_conversation_goes_on_in_another_tab(tab: Tab, tabs: Tabs, served: Ser
     expect(other.page.locator(".message")).to_have_count(6)
 
 
+def test_what_another_tab_deletes_does_not_come_back(tab: Tab) -> None:
+    tab.ask("Talk slowly")
+    expect(tab.page.locator(".answer .text")).to_contain_text("Paragraph 1")
+    other = Tab(tab.page.context.new_page(), tab.url)
+    other.open()
+    other.page.get_by_role("button", name="Delete all").click()
+    other.page.get_by_role("button", name="Delete all").last.click()
+    expect(other.page.locator(".conversation")).to_have_count(0)
+    tab.page.bring_to_front()
+    expect(tab.page.locator("#empty")).to_be_visible()
+    assert tab.page.evaluate("location.hash") == "#chat"
+    tab.page.wait_for_timeout(2500)  # in which it would have been saved
+    assert conversations(tab) == []
+    other.page.close()
+
+
 def test_the_address_leads_back_to_a_conversation(tab: Tab) -> None:
     tab.ask("Hello!")
     tab.answer()

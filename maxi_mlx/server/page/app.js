@@ -52,7 +52,8 @@ byId("theme").addEventListener("click", switchTheme);
 DARK.addEventListener("change", showTheme);
 window.addEventListener("hashchange", showView);
 window.addEventListener("storage", ({ key }) => {
-  chat.reload(conversations.idOf(key));
+  const id = conversations.idOf(key);
+  if (id) chat.reload(id);
   sidebar.refresh();
 });
 // A model may have come while nobody looked.
@@ -95,7 +96,8 @@ byId("notice-retry").addEventListener("click", async () => {
 function showConversation(id) {
   sidebar.refresh(id);
   byId("to-chat").href = addressOf(id);
-  if (location.hash !== STATUS) history.replaceState(null, "", addressOf(id));
+  const isStale = location.hash !== STATUS && location.hash !== addressOf(id);
+  if (isStale) history.replaceState(null, "", addressOf(id));
 }
 
 function showView() {

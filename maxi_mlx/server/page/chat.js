@@ -43,11 +43,16 @@ export class Chat {
     this.#follow();
   }
 
-  // Another tab has gone on with it.
+  // Another tab has gone on with it, or deleted it.
   reload(id) {
+    const stored = conversations.load(id);
+    if (!stored) {
+      this.forget(id);
+      return;
+    }
     const isEdited = byId("messages").querySelector(".editing");
     if (id !== this.shownId || this.#running.has(id) || isEdited) return;
-    this.#conversation = conversations.load(id) ?? this.#conversation;
+    this.#conversation = stored;
     this.#showAll();
     this.#keepUp();
   }
