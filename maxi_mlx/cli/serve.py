@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -140,9 +141,10 @@ async def _announce(address: str, settings: Settings, *, catalog: Catalog) -> No
         return
     paint = Paint.on(sys.stderr)
     text = banner(address, entries, info=info, settings=settings, paint=paint)
-    click.echo("\n" + text, err=True, nl=False)
     if warning:
-        click.echo(paint(warning, "red", bold=True) + "\n", err=True)
+        text += paint(warning, "red", bold=True) + "\n\n"
+    with suppress(OSError):  # a log on a full disk is no reason not to serve
+        click.echo("\n" + text, err=True, nl=False)
 
 
 def _describe() -> DeviceInfo:

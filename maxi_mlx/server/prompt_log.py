@@ -144,6 +144,5 @@ def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
 def _line(words: Any) -> str:
     """JSON in one line, which can neither break it nor command a terminal."""
     text = json.dumps(words, ensure_ascii=False)
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    hidden = (character for character in set(text) if not character.isprintable())
+    return text.translate({ord(character): json.dumps(character)[1:-1] for character in hidden})

@@ -42,6 +42,8 @@ async def status_events(request: web.Request) -> web.StreamResponse:
     watchers = request.app[WATCHERS]
     response = web.StreamResponse(headers={**HEADERS, "Content-Type": EVENT_STREAM})
     await response.prepare(request)
+    if request.method == "HEAD":
+        return response
     with watchers.one():
         while True:
             has_ended = watchers.have_ended

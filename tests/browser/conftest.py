@@ -73,7 +73,7 @@ def served(models: Path) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def served_with_key(models: Path) -> Iterator[Served]:
     engine = partial(TalkingEngine, speeches=SPEECHES)
-    with serving(models, Settings(api_keys=("right",)), make_engine=engine) as served:
+    with serving(models, Settings(api_keys=("right", "schlüssel")), make_engine=engine) as served:
         yield served
 
 

@@ -181,6 +181,20 @@ def test_an_unreachable_server_is_said_to_be(tab: Tab) -> None:
     tab.complaints.clear()  # the browser says so, too
 
 
+def test_a_file_that_is_dropped_is_not_opened(tab: Tab) -> None:
+    expect(tab.page.locator("#message")).to_be_enabled()
+    dropped = """(element) => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File(["x"], "a.png", { type: "image/png" }));
+      const more = { dataTransfer, bubbles: true, cancelable: true };
+      return !element.dispatchEvent(new DragEvent("drop", more));
+    }"""
+    assert tab.page.locator("#scroll").evaluate(dropped)
+    expect(tab.page.locator("#notice")).to_be_hidden()
+    assert tab.page.locator("#message").evaluate(dropped)
+    expect(tab.page.locator("#notice-words")).to_have_text("The chosen model sees no pictures.")
+
+
 def test_there_is_no_button_where_no_model_sees_or_hears(tab: Tab) -> None:
     expect(tab.page.locator("#message")).to_be_enabled()
     expect(tab.page.get_by_label("Add a picture")).to_be_hidden()

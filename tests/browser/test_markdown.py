@@ -57,6 +57,7 @@ CASES = {
     "code": ("`a*b*` and ``c`d``", "<p><code>a*b*</code> and <code>c`d</code></p>"),
     "escaped": (r"\*a\* 1\. C:\dir", r"<p>*a* 1. C:\dir</p>"),
     "lines": ("a  \nb\nc", "<p>a<br>b<br>c</p>"),
+    "lines of Windows": ("# a\r\n\r\nb\r\nc", "<h3>a</h3><p>b<br>c</p>"),
     "heading": ("## A #\n####### no", "<h4>A</h4><p>####### no</p>"),
     "rule": ("a\n\n---\n\nb", "<p>a</p><hr><p>b</p>"),
     "list": ("- a\n- b\n\n1. c\n2) d", "<ul><li><p>a</p></li><li><p>b</p></li></ul>"

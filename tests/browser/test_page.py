@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from playwright.sync_api import expect
 from maxi_mlx.server.page_files import FOLDER
 from tests.browser.conftest import Tab, Tabs
 from tests.clients import npm
-from tests.clients.conftest import Served
+from tests.clients.conftest import Served, serving
 from tests.models.scripted import DIALOGUES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -81,6 +82,31 @@ def test_without_the_key_it_says_what_is_missing(tabs: Tabs, served_with_key: Se
     page.keyboard.press("Enter")
     expect(page.locator("#model")).to_have_value("scripted")
     expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_a_key_may_have_any_characters(tabs: Tabs, served_with_key: Served) -> None:
+    tab = tabs.new(served_with_key)
+    page = tab.open()
+    page.get_by_label("API key", exact=True).last.fill("right\u200b")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("doesn't know that key")
+    page.get_by_label("API key", exact=True).last.fill("schlüssel")
+    page.keyboard.press("Enter")
+    expect(page.locator("#model")).to_have_value("scripted")
+
+
+def test_whoever_has_no_key_is_asked_once(tabs: Tabs, served_with_key: Served) -> None:
+    tab = tabs.new(served_with_key)
+    page = tab.open("#status")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#status-fault")).to_contain_text("This server needs an API key")
+    page.wait_for_timeout(2500)  # in which the stream would have been tried again
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_label("API key", exact=True).last.fill("right")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status-about")).to_contain_text("maxi-mlx")
+    expect(page.locator("#status-fault")).to_be_hidden()
 
 
 def test_it_fits_a_phone(tabs: Tabs, served: Served) -> None:
@@ -175,3 +201,28 @@ def test_it_can_be_used_by_keys_alone(tab: Tab) -> None:
     page.keyboard.type("Hello!")
     page.keyboard.press("Enter")
     assert tab.answer() == DIALOGUES["greeting"].reply
+
+
+def test_a_model_that_goes_is_missed(tabs: Tabs, models: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    for name in ("goes", "stays"):
+        shutil.copytree(models / "scripted", folder / name)
+    with serving(folder) as served:
+        tab = tabs.new(served)
+        page = tab.open()
+        tab.ask("Hello!")
+        assert tab.answer() == DIALOGUES["greeting"].reply
+        page.locator("#model").select_option("stays")
+        page.reload()
+        expect(page.locator("#model")).to_have_value("goes")  # the conversation's
+        shutil.rmtree(folder / "goes")
+        page.get_by_role("link", name="Status").click()
+        expect(page.locator("#notice-words")).to_have_text(
+            "The model goes isn't here any more. The next message goes to stays."
+        )
+        page.get_by_label("Close").click()
+        page.get_by_role("button", name="Hello!", exact=True).click()
+        expect(page.locator("#notice")).to_be_hidden()  # it is shown already
+        page.get_by_role("button", name="New chat").click()
+        page.get_by_role("button", name="Hello!", exact=True).click()
+        expect(page.locator("#notice-words")).to_contain_text("goes isn't here any more")

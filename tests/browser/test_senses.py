@@ -50,6 +50,7 @@ def test_a_picture_goes_to_a_model_that_sees(tabs: Tabs, seeing_models: Path) ->
         expect(page.get_by_label("Add a picture")).to_be_visible()
         choose(tab, "none.png", b"none")
         expect(page.locator("#notice-words")).to_have_text(re.compile("none.png.*is no picture"))
+        expect(page.get_by_role("button", name="Try again")).to_be_hidden()
         choose(tab, "dot.png", png())
         expect(page.get_by_alt_text("Picture 1")).to_be_visible()
         page.get_by_label("Remove the picture").click()
@@ -64,6 +65,7 @@ def test_a_picture_goes_to_a_model_that_sees(tabs: Tabs, seeing_models: Path) ->
         assert text == {"type": "text", "text": "What is this?"}
         assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,/9j/")
         expect(page.get_by_alt_text("Your picture")).to_be_visible()
+        expect(page.locator("#notice")).to_be_hidden()
         page.get_by_label("Stop the answer").click()
         expect(page.locator(".error")).to_have_count(0)
 

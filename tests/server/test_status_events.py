@@ -19,6 +19,7 @@ from maxi_mlx.server.feeds import Feeds
 from maxi_mlx.server.keys import RUNNING, WATCHERS
 from maxi_mlx.server.record import RequestRecord
 from tests.openapi import answer_schema, closed, described
+from tests.server import asking_responses
 from tests.server.asking import CHAT, TEXT, body, is_idle, long_text, until
 from tests.server.running import Client, Start
 
@@ -135,6 +136,16 @@ async def test_the_stream_ends_when_the_server_does(client: Client) -> None:
         client.app[WATCHERS].end()
     assert len(seen) == 2
     await until(lambda: client.app[RUNNING].num_running == 0, within_s=1)
+
+
+async def test_head_has_no_events(client: Client) -> None:
+    response = (await client.post("/v1/responses", json=asking_responses.ask())).json
+    for path in ("/v1/status/events", f"/v1/responses/{response['id']}?stream=true"):
+        asked = f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        last = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        first, _, second = (await client.raw(asked, last)).partition(b"\r\n\r\n")
+        assert b"text/event-stream" in first
+        assert second.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 async def test_whoever_stops_reading_is_left(

@@ -1,5 +1,7 @@
 // Asks the server. What goes wrong is a Failure, whose message is for people.
 
+import { session } from "./storage.js";
+
 const KEY = "maxi-mlx.key";
 const UNREACHABLE = "The server can't be reached. Is maxi-mlx still running?";
 
@@ -21,16 +23,19 @@ export function onKeyNeeded(ask) {
 
 // The key is kept for this tab alone, and as long as it is open.
 function keyHeader() {
-  const key = sessionStorage.getItem(KEY);
-  return key ? { Authorization: `Bearer ${key}` } : {};
+  const key = session.getItem(KEY);
+  return key ? { Authorization: `Bearer ${headerText(key)}` } : {};
 }
+
+// A header's characters are bytes. The server reads them as UTF-8.
+const headerText = (text) => String.fromCharCode(...new TextEncoder().encode(text));
 
 // Several requests may find out at once; there is one question for all.
 async function newKey(refused) {
-  if (refused !== sessionStorage.getItem(KEY)) return true; // another has asked meanwhile
+  if (refused !== session.getItem(KEY)) return true; // another has asked meanwhile
   asking ??= askForKey(refused !== null).finally(() => (asking = null));
   const key = await asking;
-  if (key) sessionStorage.setItem(KEY, key);
+  if (key) session.setItem(KEY, key);
   return Boolean(key);
 }
 
@@ -39,7 +44,7 @@ export async function send(path, { json, body, method, signal } = {}) {
   const headers = json === undefined ? {} : { "Content-Type": "application/json" };
   const content = json === undefined ? body : JSON.stringify(json);
   for (;;) {
-    const used = sessionStorage.getItem(KEY);
+    const used = session.getItem(KEY);
     let response;
     try {
       response = await fetch(path, {

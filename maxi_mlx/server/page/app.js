@@ -3,30 +3,42 @@
 import { onKeyNeeded } from "./api.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
+import * as conversations from "./conversations.js";
 import { askForKey } from "./dialogs.js";
 import { byId, icon } from "./dom.js";
 import { chosen, models, refresh, rememberChoice, sees } from "./models.js";
 import { Sidebar } from "./sidebar.js";
 import { StatusView } from "./status.js";
+import { remember } from "./storage.js";
 
+const CHAT = "#chat";
+const STATUS = "#status";
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
+
+// The conversation is in the address: it is there again after a reload, and by the way back.
+const addressOf = (id) => (id ? `${CHAT}/${id}` : CHAT);
+const askedId = () => location.hash.split(`${CHAT}/`)[1] ?? null;
 
 onKeyNeeded(askForKey);
 
 const status = new StatusView();
 const chat = new Chat({
-  changed: (id) => sidebar.refresh(id),
+  changed: showConversation,
   setBusy: (isBusy) => composer.setBusy(isBusy),
+  fail: say,
 });
 const composer = new Composer({
-  send: (text, images) => chat.send(text, images),
+  send: (text, images) => {
+    say(null);
+    return chat.send(text, images);
+  },
   stop: () => chat.stop(),
   fail: say,
 });
 const sidebar = new Sidebar({
   open: (id) => {
-    location.hash = "#chat";
-    chat.open(id);
+    if (location.hash !== addressOf(id)) history.pushState(null, "", addressOf(id));
+    showView();
     composer.focus();
   },
   forget: (id) => chat.forget(id),
@@ -39,21 +51,25 @@ byId("model").addEventListener("change", () => {
 byId("theme").addEventListener("click", switchTheme);
 DARK.addEventListener("change", showTheme);
 window.addEventListener("hashchange", showView);
+window.addEventListener("storage", ({ key }) => {
+  const id = conversations.idOf(key);
+  if (id) chat.reload(id);
+  sidebar.refresh();
+});
 // A model may have come while nobody looked.
 document.addEventListener("visibilitychange", () => document.hidden || refreshQuietly());
 
 showTheme();
-chat.open(null);
+chat.open(askedId());
 showView();
 await loadModels();
 composer.focus();
 
 async function loadModels() {
   try {
-    await refresh();
-    say(null);
+    say(await refresh(chat.model));
   } catch (error) {
-    say(error.message);
+    say(error.message, { canRetry: true });
   }
   adaptToModel();
 }
@@ -65,20 +81,32 @@ function adaptToModel() {
   byId("how-to-begin").hidden = hasModel;
 }
 
-// A fault that belongs to no message.
-function say(words) {
+// A fault that belongs to no message. What is tried again is to ask for the models.
+function say(words, { canRetry = false } = {}) {
   byId("notice").hidden = !words;
+  byId("notice-retry").hidden = !canRetry;
   byId("notice-words").textContent = words ?? "";
 }
 byId("notice-close").addEventListener("click", () => say(null));
-byId("notice-retry").addEventListener("click", loadModels);
+byId("notice-retry").addEventListener("click", async () => {
+  await loadModels();
+  showView();
+});
+
+function showConversation(id) {
+  sidebar.refresh(id);
+  byId("to-chat").href = addressOf(id);
+  const isStale = location.hash !== STATUS && location.hash !== addressOf(id);
+  if (isStale) history.replaceState(null, "", addressOf(id));
+}
 
 function showView() {
-  const isStatus = location.hash === "#status";
+  const isStatus = location.hash === STATUS;
+  if (location.hash.startsWith(CHAT) && askedId() !== chat.shownId) chat.open(askedId());
   byId("chat").hidden = isStatus;
   byId("status").hidden = !isStatus;
   for (const link of document.querySelectorAll("nav a")) {
-    const isCurrent = (link.hash === "#status") === isStatus;
+    const isCurrent = (link.hash === STATUS) === isStatus;
     if (isCurrent) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -88,7 +116,13 @@ function showView() {
 
 // Where it fails, the next thing that is asked of the server says why.
 function refreshQuietly() {
-  refresh().then(adaptToModel, () => {});
+  refresh(chat.model).then(
+    (words) => {
+      if (words) say(words);
+      adaptToModel();
+    },
+    () => {},
+  );
 }
 
 function isDark() {
@@ -99,7 +133,7 @@ function isDark() {
 function switchTheme() {
   const theme = isDark() ? "light" : "dark";
   document.documentElement.dataset.theme = theme;
-  localStorage.setItem("maxi-mlx.theme", theme);
+  remember("maxi-mlx.theme", theme);
   showTheme();
 }
 

@@ -9,6 +9,8 @@ import { choose, chosen } from "./models.js";
 
 const BETWEEN_SAVES_MS = 2000;
 const NEAR_END_PX = 60;
+const NOT_KEPT =
+  "This conversation is larger than the browser keeps. What is new of it goes when the page is closed.";
 
 export class Chat {
   #conversation = null;
@@ -16,19 +18,43 @@ export class Chat {
   #handlers;
   #isFollowing = true;
 
-  // `handlers`: changed(id of the conversation that is shown), and setBusy(whether it is answered).
+  // `handlers`: changed(id of the conversation that is shown), setBusy(whether it is answered), and
+  // fail(words).
   constructor(handlers) {
     this.#handlers = handlers;
     byId("scroll").addEventListener("scroll", () => this.#noteScroll(), { passive: true });
     byId("latest").addEventListener("click", () => this.#follow());
   }
 
+  get shownId() {
+    return this.#conversation?.id ?? null;
+  }
+
+  get model() {
+    return this.#conversation?.model ?? null;
+  }
+
   open(id) {
     const conversation = id && (this.#running.get(id)?.conversation ?? conversations.load(id));
     this.#conversation = conversation || null;
-    if (conversation) choose(conversation.model);
+    const words = conversation && choose(conversation.model);
+    if (words) this.#handlers.fail(words);
     this.#showAll();
     this.#follow();
+  }
+
+  // Another tab has gone on with it, or deleted it.
+  reload(id) {
+    const stored = conversations.load(id);
+    if (!stored) {
+      this.forget(id);
+      return;
+    }
+    const isEdited = byId("messages").querySelector(".editing");
+    if (id !== this.shownId || this.#running.has(id) || isEdited) return;
+    this.#conversation = stored;
+    this.#showAll();
+    this.#keepUp();
   }
 
   async send(text, images = []) {
@@ -49,15 +75,15 @@ export class Chat {
     this.#running.delete(id);
     conversations.forget(id);
     if (id === this.#conversation?.id) this.open(null);
-    else this.#handlers.changed(this.#conversation?.id ?? null);
+    else this.#handlers.changed(this.shownId);
   }
 
   async #answer() {
     const conversation = this.#conversation;
     conversation.model = chosen();
-    const answer = { role: "assistant", text: "", model: conversation.model };
+    const answer = { role: "assistant", text: "", model: conversation.model, isUnfinished: true };
     conversation.messages.push(answer);
-    conversations.save(conversation);
+    let isKept = this.#save(conversation);
     const controller = new AbortController();
     const view = this.#answerView(answer);
     this.#running.set(conversation.id, { conversation, controller, view });
@@ -67,9 +93,9 @@ export class Chat {
     let savedAt = performance.now();
     const changed = () => {
       view.draw(() => this.#keepUp());
-      if (performance.now() - savedAt > BETWEEN_SAVES_MS) {
+      if (isKept && performance.now() - savedAt > BETWEEN_SAVES_MS) {
         savedAt = performance.now();
-        conversations.save(conversation);
+        isKept = this.#save(conversation);
       }
     };
     try {
@@ -78,12 +104,19 @@ export class Chat {
     } catch (error) {
       answer.error = error.message;
     }
+    delete answer.isUnfinished;
     view.finish();
     if (this.#running.get(conversation.id)?.view !== view) return; // another took its place
     this.#running.delete(conversation.id);
-    conversations.save(conversation);
+    this.#save(conversation);
     this.#keepUp();
     this.#showBusy();
+  }
+
+  #save(conversation) {
+    const isKept = conversations.save(conversation);
+    if (!isKept) this.#handlers.fail(NOT_KEPT);
+    return isKept;
   }
 
   // What came after the place is said anew.
@@ -137,7 +170,7 @@ export class Chat {
   }
 
   #showBusy() {
-    const id = this.#conversation?.id ?? null;
+    const id = this.shownId;
     byId("empty").hidden = Boolean(this.#conversation?.messages.length);
     this.#handlers.setBusy(this.#running.has(id));
     this.#handlers.changed(id);

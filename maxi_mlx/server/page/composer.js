@@ -26,9 +26,14 @@ export class Composer {
     });
     this.#area.addEventListener("input", () => this.#fit());
     this.#area.addEventListener("keydown", (event) => this.#key(event));
-    this.#area.addEventListener("paste", (event) => this.#take(event.clipboardData.files, event));
-    byId("composer").addEventListener("dragover", (event) => event.preventDefault());
-    byId("composer").addEventListener("drop", (event) => this.#take(event.dataTransfer.files, event));
+    this.#area.addEventListener("paste", (event) => this.#paste(event));
+    byId("composer").addEventListener("drop", (event) => this.#take(event.dataTransfer.files));
+    // A file that is let go on a page is opened in its place.
+    for (const name of ["dragover", "drop"]) {
+      window.addEventListener(name, (event) => {
+        if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+      });
+    }
     byId("attach").addEventListener("click", () => byId("file").click());
     byId("file").addEventListener("change", ({ target }) => {
       this.#take(target.files);
@@ -91,11 +96,21 @@ export class Composer {
     byId("send").disabled = area.disabled || !(this.#isBusy || hasContent);
   }
 
-  async #take(files, event) {
-    const pictures = [...files].filter((file) => file.type.startsWith("image/"));
-    if (!pictures.length || !this.#seesImages) return;
-    event?.preventDefault();
-    for (const file of pictures) {
+  #paste(event) {
+    const { files, types } = event.clipboardData;
+    // Text out of an office program comes with a picture of itself.
+    const isText = types.includes("text/plain") && types.includes("text/html");
+    if (!files.length || isText) return;
+    event.preventDefault();
+    this.#take(files);
+  }
+
+  async #take(files) {
+    if (files.length && !this.#seesImages) {
+      this.#handlers.fail("The chosen model sees no pictures.");
+      return;
+    }
+    for (const file of [...files]) {
       try {
         this.#images.push(await shrunk(file));
       } catch {
@@ -124,6 +139,7 @@ export class Composer {
     this.#recording = null;
     try {
       if (!recording) {
+        this.#showRecording("wait", "Waiting for the microphone…");
         this.#recording = await Recording.start();
         this.#showRecording("stop", "Stop recording");
         announce("Recording");

@@ -19,7 +19,8 @@ export class MarkdownView {
   }
 
   // The whole text so far, of which what was shown is the beginning.
-  show(text, { isComing = false } = {}) {
+  show(written, { isComing = false } = {}) {
+    const text = written.replaceAll("\r", "");
     let tail = text.slice(this.#length);
     if (isComing) tail = tail.replace(UNDECIDED, "");
     const blocks = blocksOf(tail);

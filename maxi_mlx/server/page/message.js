@@ -103,6 +103,7 @@ export class AnswerView {
     this.#waiting.remove();
     if (answer.error) this.element.append(errorElement(answer.error, this.#handlers.retry));
     if (answer.isCut) this.element.append(note("The answer is as long as it may be: it was cut."));
+    if (answer.isUnfinished) this.element.append(note("The answer isn't complete."));
     if (answer.stopped) this.element.append(note("Stopped."));
     const numbers = el("span", { class: "numbers" }, numbersOf(answer));
     numbers.title = titleOf(answer);

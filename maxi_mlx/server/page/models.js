@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { byId, el } from "./dom.js";
+import { local, remember } from "./storage.js";
 
 const CHOSEN = "maxi-mlx.model";
 const SEES = "images";
@@ -14,22 +15,27 @@ export const sees = (id) => models.chat.some((model) => model.id === id && can(m
 
 export const chosen = () => byId("model").value;
 
+// What to say where the model isn't there, so that another one answers; else null.
 export function choose(id) {
-  if (models.chat.some((model) => model.id === id)) byId("model").value = id;
+  const isHere = models.chat.some((model) => model.id === id);
+  if (isHere) byId("model").value = id;
   byId("model").dispatchEvent(new Event("change"));
+  if (isHere || !id || !chosen()) return null;
+  return `The model ${id} isn't here any more. The next message goes to ${chosen()}.`;
 }
 
-export async function refresh() {
+// `wanted` is the model to begin with. Gives what `choose` says.
+export async function refresh(wanted) {
   const { data } = await get("v1/models");
   models.all = data;
   models.chat = data.filter((model) => can(model, "chat"));
   models.speech = data.filter((model) => can(model, "transcriptions"));
-  const before = chosen() || localStorage.getItem(CHOSEN) || (await loadedModel());
+  const before = chosen() || wanted || local.getItem(CHOSEN) || (await loadedModel());
   const options = models.chat.map(({ id }) => el("option", { value: id }, id));
   if (!options.length) options.push(el("option", { value: "" }, "No models yet"));
   byId("model").replaceChildren(...options);
   byId("model").disabled = !models.chat.length;
-  choose(before);
+  return choose(before);
 }
 
 async function loadedModel() {
@@ -39,5 +45,5 @@ async function loadedModel() {
 }
 
 export function rememberChoice() {
-  localStorage.setItem(CHOSEN, chosen());
+  if (chosen()) remember(CHOSEN, chosen());
 }

@@ -3,12 +3,15 @@
 import * as conversations from "./conversations.js";
 import { confirmed } from "./dialogs.js";
 import { byId, el, iconButton } from "./dom.js";
+import { isKept } from "./storage.js";
 
+const NOTHING_KEPT = "This browser keeps nothing for this page: conversations go when it is closed.";
 const NARROW = window.matchMedia("(max-width: 48rem)");
 
 export class Sidebar {
   #handlers;
   #current = null;
+  #shown = "";
 
   // `handlers`: open(id or null), and forget(id).
   constructor(handlers) {
@@ -18,8 +21,8 @@ export class Sidebar {
     byId("menu").addEventListener("click", () => this.show(true));
     byId("shade").addEventListener("click", () => this.show(false));
     byId("sidebar").addEventListener("keydown", ({ key }) => key === "Escape" && this.show(false));
-    window.addEventListener("storage", ({ key }) => conversations.isOf(key) && this.refresh());
     NARROW.addEventListener("change", () => this.show(false));
+    if (!isKept) byId("no-conversations").textContent = NOTHING_KEPT;
     this.show(false);
   }
 
@@ -36,6 +39,10 @@ export class Sidebar {
   refresh(current = this.#current) {
     this.#current = current;
     const all = conversations.all();
+    // A list that is the same stays, and with it the button under a finger or with the focus.
+    const shown = JSON.stringify([current, ...all.map(({ id, title }) => [id, title])]);
+    if (shown === this.#shown) return;
+    this.#shown = shown;
     byId("conversations").replaceChildren(...all.map((each) => this.#item(each)));
     byId("no-conversations").hidden = all.length > 0;
     byId("clear").hidden = !all.length;

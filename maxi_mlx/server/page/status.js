@@ -37,6 +37,7 @@ export class StatusView {
 
   async #watch(signal) {
     while (!signal.aborted) {
+      let isRefused = false;
       let words = "The server ended the connection. Trying again…";
       try {
         const response = await send("v1/status/events", { signal });
@@ -46,9 +47,14 @@ export class StatusView {
         }
       } catch (error) {
         words = error.message;
+        isRefused = error.status === 401;
       }
       if (signal.aborted) return;
       this.#say(words);
+      if (isRefused) {
+        this.#watching = null; // nobody is asked for a key every few seconds
+        return;
+      }
       await new Promise((resolve) => setTimeout(resolve, BETWEEN_TRIES_MS));
     }
   }

@@ -6,6 +6,7 @@ import json
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from maxi_mlx.core.settings import STRATEGIES
-from tests.unit.cli.commands import get, run, serving
+from tests.unit.cli.commands import environment, free_port, get, run, serving, wait_until_up
 
 pytestmark = pytest.mark.slow
 
@@ -108,6 +109,24 @@ def test_a_log_with_prompts_says_so_first(tmp_path: Path) -> None:
         text = told(process, "Runs on") + ended(process)
     assert "prompts and answers are written into this log" in text.splitlines()[0]
     assert "(environment MAXI_MLX_LOG_PROMPTS)" in text.splitlines()[0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+def test_a_log_on_a_full_disk_is_no_reason_not_to_serve(tmp_path: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "maxi_mlx", "serve", "--port", str(port), "--log-prompts"]
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.Popen(command, env=environment(tmp_path), stderr=full, text=True)
+    try:
+        wait_until_up(process, port)
+        time.sleep(3)  # in which it has announced itself
+        assert get(port, "/v1/models")[0] == 200
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_json_log_is_json_from_the_first_line(tmp_path: Path) -> None:
