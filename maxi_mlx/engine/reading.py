@@ -65,7 +65,9 @@ class Reading:
         )
 
     def add(self, job: PromptJob) -> None:
-        self._siblings.find_leader(job, self.jobs)
+        if self._siblings.find_leader(job, self.jobs):
+            for other in self.jobs:  # it may be where that one stands, which reads no further
+                self._hand_over(other)
         self.jobs.append(job)
 
     def remove(self, job: PromptJob) -> None:
@@ -86,10 +88,9 @@ class Reading:
             self.remove(job)
             job.cache = []
 
-    def clear(self) -> list[PromptJob]:
-        jobs, self.jobs = self.jobs, []
+    def clear(self) -> None:
+        self.jobs = []
         self._siblings = Siblings()
-        return jobs
 
     def done(self) -> list[PromptJob]:
         """Prompts that are read to their end: all but the last token. They stay until `remove`."""
@@ -143,11 +144,15 @@ class Reading:
         is_block_end = self._keeps_blocks(job) and job.num_processed % BLOCK_TOKENS == 0
         if job.num_processed in job.borders or (is_block_end and job.num_remaining):
             self._prefixes.keep_read(job)
-        for follower in self._siblings.arrived(job):
-            follower.cache = copy_cache(job.cache)
-            follower.num_processed = job.num_processed
-            self._siblings.find_leader(follower, self.jobs)
+        self._hand_over(job)
         return num_tokens
+
+    def _hand_over(self, leader: PromptJob) -> None:
+        """Those who share all that was read so far go on from there by themselves."""
+        for follower in self._siblings.arrived(leader):
+            follower.cache = copy_cache(leader.cache)
+            follower.num_processed = leader.num_processed
+            self._siblings.find_leader(follower, self.jobs)
 
     def _looked(self, job: PromptJob) -> bool:
         """A slice for an image: one crop of it, where the prompt can't be read on without."""
