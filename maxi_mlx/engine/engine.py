@@ -178,8 +178,7 @@ class Engine:
         """
         arrived_s = time.monotonic()
         async with self._place() as begin:
-            entry = await self._names.resolve(request.model, WRITERS, adapter=request.adapter)
-            await self._names.check_sees(entry, request.images)
+            entry = await self._names.writer_for(request)
             await self._wait_prepared()
             async with self._lender.language(entry, keep_alive_s) as handle:
                 run = self._run(request, handle, arrived_s=arrived_s, on_begin=begin)
@@ -295,16 +294,15 @@ class Engine:
         """How many tokens the request's prompts have, as `generate` would read them. Loads the
         model if need be, and asks nothing else of the device."""
         self._check_not_draining()
-        entry = await self._names.resolve(request.model, WRITERS, adapter=request.adapter)
-        await self._names.check_sees(entry, request.images)
+        entry = await self._names.writer_for(request)
         await self._wait_prepared()
         async with self._lender.language(entry) as handle:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._prompt_threads, handle.prompts.count, request)
 
-    async def context_length(self, name: str) -> int | None:
+    async def context_length(self, request: GenerateRequest) -> int | None:
         """How many tokens the model that a request means can hold, if its files say so."""
-        return (await self._names.resolve(name, WRITERS)).context_length
+        return (await self._names.writer_for(request)).context_length
 
     async def _run(
         self,
