@@ -65,16 +65,14 @@ class Reading:
         )
 
     def add(self, job: PromptJob) -> None:
-        if self._siblings.find_leader(job, self.jobs):
-            for other in self.jobs:  # it may be where that one stands, which reads no further
-                self._hand_over(other)
+        self._follow(job)
         self.jobs.append(job)
 
     def remove(self, job: PromptJob) -> None:
         """Takes a prompt out. Those who waited for it find another sibling, or read themselves."""
         self.jobs.remove(job)
         for orphan in self._siblings.forget(job):
-            self._siblings.find_leader(orphan, self.jobs)
+            self._follow(orphan)
 
     def cancel(self, mailbox: Mailbox) -> None:
         for job in [job for job in self.jobs if job.mailbox is mailbox]:
@@ -152,7 +150,14 @@ class Reading:
         for follower in self._siblings.arrived(leader):
             follower.cache = copy_cache(leader.cache)
             follower.num_processed = leader.num_processed
-            self._siblings.find_leader(follower, self.jobs)
+            self._follow(follower)
+
+    def _follow(self, job: PromptJob) -> None:
+        """Has it wait for a sibling, or go on from where that one stands, which may read no
+        further."""
+        if self._siblings.find_leader(job, self.jobs):
+            for other in self.jobs:
+                self._hand_over(other)
 
     def _looked(self, job: PromptJob) -> bool:
         """A slice for an image: one crop of it, where the prompt can't be read on without."""
