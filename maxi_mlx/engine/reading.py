@@ -31,7 +31,8 @@ _TOKENS_PER_CLEAR = 2048
 @dataclass(slots=True)
 class SliceEnd:
     """What a slice came to: prompts that got on, from ``depth`` tokens before it, and those that
-    failed, with what they raised."""
+    failed, with what they raised. Where there was nothing left to read, ``depth`` is 0: the slice
+    took no time."""
 
     read: list[PromptJob] = field(default_factory=list)
     depth: int = 0
@@ -116,7 +117,7 @@ class Reading:
         if self._num_tokens_since_clear >= _TOKENS_PER_CLEAR:
             self._num_tokens_since_clear = 0
             mx.clear_cache()
-        return SliceEnd(read=jobs, depth=depth)
+        return SliceEnd(read=jobs, depth=depth if num_tokens else 0)
 
     def _budget_tokens(self, slice_s: float, *, depth: int) -> int:
         return self._slice_size.tokens_for(

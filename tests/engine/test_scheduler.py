@@ -142,6 +142,20 @@ def test_a_sibling_that_comes_when_all_is_read_shares_it_too(
     assert desk.tokens(longer) == alone(model, [*prompt, 7, 8], 4)
 
 
+def test_a_prompt_that_was_read_before_starts_at_once(load_tiny: LoadTiny) -> None:
+    """Its slice takes no time, so that there is time to copy its cache to the running ones."""
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=64), cache_bytes=1 << 24)
+    prompt = prompt_of(200, 2)
+    desk.submit(prompt, max_tokens=4)
+    desk.run()
+    desk.submit(prompt_of(5, 1), max_tokens=300)
+    desk.step(4)
+    desk.submit(prompt, max_tokens=4)
+    desk.scheduler.prepare([])
+    desk.scheduler.read(1.0, desk.news)
+    assert desk.scheduler.num_decoding == 2
+
+
 def test_prompts_that_leave_before_they_start_cost_no_slice(load_tiny: LoadTiny) -> None:
     desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=64))
     (runner,) = desk.submit(prompt_of(5, 1), max_tokens=300)
