@@ -20,7 +20,11 @@ from maxi_mlx.core.models import Adapter
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapters.safetensors"
 _KINDS = ("lora", "dora", "full")
-_PARAMETERS = ("rank", "scale", "dropout")
+_PARAMETERS: Mapping[str, type | tuple[type, ...]] = {
+    "rank": int,
+    "scale": (int, float),
+    "dropout": (int, float),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,8 @@ def _problem(config: Mapping[str, Any]) -> str | None:
     parameters = config.get("lora_parameters")
     if not isinstance(parameters, dict) or not isinstance(config.get("num_layers"), int):
         return f"its {CONFIG} says nothing of lora_parameters and num_layers, as mlx-lm's do"
-    lacking = [name for name in _PARAMETERS if not isinstance(parameters.get(name), int | float)]
-    if lacking:
-        return f"its {CONFIG} has no number for lora_parameters.{lacking[0]}"
+    for name, types in _PARAMETERS.items():
+        if not isinstance(parameters.get(name), types):
+            number = "whole number" if types is int else "number"
+            return f"its {CONFIG} has no {number} for lora_parameters.{name}"
     return None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
+from maxi_mlx.catalog.adapter_folders import WEIGHTS
+from maxi_mlx.catalog.weights import read_header
 from maxi_mlx.core.errors import InvalidRequest
-from maxi_mlx.core.models import ModelEntry
+from maxi_mlx.core.models import Adapter, ModelEntry
 from maxi_mlx.engine.loading import Loading, Steps
 
 
@@ -19,18 +22,30 @@ def adapter_steps(loading: Loading, model: Any) -> Steps[None]:
 
     entry = loading.entry
     assert entry.adapter is not None
-    own = set(map(id, _arrays(model)))
+    own = set(map(id, _arrays(model).values()))
     try:
         load_adapters(model, str(entry.adapter.path))
+        arrays = _arrays(model)
+        added = {name: array for name, array in arrays.items() if id(array) not in own}
+        _check_whole(added, entry.adapter)
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise _misfit(entry, error) from None
     model.eval()  # the new layers would leave values out at random, as in training
     yield None
-    yield from loading.evaluate(array for array in _arrays(model) if id(array) not in own)
+    yield from loading.evaluate(added.values())
 
 
-def _arrays(model: Any) -> list[mx.array]:
-    return list(dict(tree_flatten(model.parameters())).values())
+def _arrays(model: Any) -> dict[str, mx.array]:
+    return dict(tree_flatten(model.parameters()))
+
+
+def _check_whole(added: Mapping[str, mx.array], adapter: Adapter) -> None:
+    """mlx-lm leaves what a file lacks as it is before training: random, or without any effect."""
+    given = read_header(adapter.path / WEIGHTS)
+    missing = sorted(added.keys() - given.keys())
+    if missing:
+        lines = (f"{name}: not in its {WEIGHTS}" for name in missing)
+        raise ValueError("\n".join(["It lacks tensors:", *lines]))
 
 
 def _misfit(entry: ModelEntry, error: Exception) -> InvalidRequest:

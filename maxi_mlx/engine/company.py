@@ -3,14 +3,46 @@ the model's weights, two batches read less memory a step, though each of them re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 from maxi_mlx.engine.batch import DecodeBatch, Newcomer
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.row import Row
 
 
-def fitting(
+def companies(
+    newcomers: Sequence[Newcomer], batches: Sequence[DecodeBatch], model: LanguageModel
+) -> Iterator[tuple[DecodeBatch, list[Newcomer]]]:
+    """Which batch they join, the shortest first: one of these, or a new one."""
+    left = sorted(newcomers, key=lambda newcomer: len(newcomer.row.token_ids))
+    for batch in _shared(batches, model):
+        joining = _fitting(left, beside=batch.rows, model=model)
+        if joining:
+            yield batch, joining
+        left = [newcomer for newcomer in left if newcomer not in joining]
+    while left:
+        joining = _fitting(left, beside=(), model=model)
+        yield DecodeBatch(model.model), joining
+        left = [newcomer for newcomer in left if newcomer not in joining]
+
+
+def pair_to_unite(
+    batches: Sequence[DecodeBatch], model: LanguageModel
+) -> tuple[DecodeBatch, DecodeBatch] | None:
+    """Two that were kept apart by their rows' lengths, and would fit now."""
+    for first, second in itertools.combinations(_shared(batches, model), 2):
+        if _is_worth_it([len(row.token_ids) for row in (*first.rows, *second.rows)], model):
+            return first, second
+    return None
+
+
+def _shared(batches: Sequence[DecodeBatch], model: LanguageModel) -> list[DecodeBatch]:
+    """Those that others may join."""
+    return [batch for batch in batches if model.can_batch and not batch.rows[0].is_suspect]
+
+
+def _fitting(
     newcomers: Sequence[Newcomer], *, beside: Sequence[Row], model: LanguageModel
 ) -> list[Newcomer]:
     """Those of them that may share a batch with these rows."""
@@ -22,10 +54,6 @@ def fitting(
             chosen.append(newcomer)
             lengths = more
     return chosen
-
-
-def may_unite(first: DecodeBatch, second: DecodeBatch, model: LanguageModel) -> bool:
-    return _is_worth_it([len(row.token_ids) for row in (*first.rows, *second.rows)], model)
 
 
 def _is_worth_it(lengths: Sequence[int], model: LanguageModel) -> bool:

@@ -6,14 +6,13 @@ Importing this module does not import MLX; the device thread does, once it runs.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.core.embedding import (
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from maxi_mlx.engine.vectors.requests import Vectors
     from maxi_mlx.text.vocabulary import Vocabulary
 
-logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Engine:
@@ -63,8 +62,8 @@ class Engine:
         self._lender = Lender(settings, self._pool)
         # Their own, so that a template that takes for ever keeps nobody from the catalog.
         self._prompt_threads = ThreadPoolExecutor(4, thread_name_prefix="prompts")
-        # Few, as decoding a long recording is hard work.
-        self._sound_threads = ThreadPoolExecutor(2, thread_name_prefix="sound")
+        # Few, as decoding a long recording or large images is hard work.
+        self._media_threads = ThreadPoolExecutor(2, thread_name_prefix="media")
         self._preparing: asyncio.Task[None] | None = None
         self._loading_first: asyncio.Task[None] | None = None
         self._fault: str | None = None
@@ -124,7 +123,7 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._pool.close()
         self._prompt_threads.shutdown(wait=False, cancel_futures=True)
-        self._sound_threads.shutdown(wait=False, cancel_futures=True)
+        self._media_threads.shutdown(wait=False, cancel_futures=True)
         await self._device.stop()
         if self._disk is not None:
             await asyncio.to_thread(self._disk.close)
@@ -178,8 +177,7 @@ class Engine:
         """
         arrived_s = time.monotonic()
         async with self._place() as begin:
-            entry = await self._names.resolve(request.model, WRITERS, adapter=request.adapter)
-            await self._names.check_sees(entry, request.images)
+            entry = await self._names.writer_for(request)
             await self._wait_prepared()
             async with self._lender.language(entry, keep_alive_s) as handle:
                 run = self._run(request, handle, arrived_s=arrived_s, on_begin=begin)
@@ -282,7 +280,7 @@ class Engine:
                     request,
                     handle,
                     device=self._device,
-                    threads=self._sound_threads,
+                    threads=self._media_threads,
                     on_begin=begin,
                 )
                 async with aclosing(run):
@@ -295,16 +293,18 @@ class Engine:
         """How many tokens the request's prompts have, as `generate` would read them. Loads the
         model if need be, and asks nothing else of the device."""
         self._check_not_draining()
-        entry = await self._names.resolve(request.model, WRITERS, adapter=request.adapter)
-        await self._names.check_sees(entry, request.images)
+        entry = await self._names.writer_for(request)
         await self._wait_prepared()
         async with self._lender.language(entry) as handle:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._prompt_threads, handle.prompts.count, request)
+            return await self._read(request, handle.prompts.count)
 
-    async def context_length(self, name: str) -> int | None:
+    async def _read(self, request: GenerateRequest, read: Callable[[GenerateRequest], T]) -> T:
+        threads = self._media_threads if request.images else self._prompt_threads
+        return await asyncio.get_running_loop().run_in_executor(threads, read, request)
+
+    async def context_length(self, request: GenerateRequest) -> int | None:
         """How many tokens the model that a request means can hold, if its files say so."""
-        return (await self._names.resolve(name, WRITERS)).context_length
+        return (await self._names.writer_for(request)).context_length
 
     async def _run(
         self,
@@ -316,8 +316,7 @@ class Engine:
     ) -> AsyncGenerator[Event, None]:
         lent_s = time.monotonic()
         model = handle.model
-        loop = asyncio.get_running_loop()
-        prompts = await loop.run_in_executor(self._prompt_threads, handle.prompts.build, request)
+        prompts = await self._read(request, handle.prompts.build)
         token_ids = [prompt.token_ids for prompt in prompts]
         limit_bytes = self._device.limit_bytes
         needed_bytes = check_memory(request, model, token_ids, limit_bytes=limit_bytes)

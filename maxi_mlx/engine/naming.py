@@ -12,7 +12,7 @@ from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.catalog.names import printable
 from maxi_mlx.core.errors import InvalidRequest, ModelNotFound
 from maxi_mlx.core.models import ABILITIES, ModelEntry, ModelKind
-from maxi_mlx.core.request import Image
+from maxi_mlx.core.request import GenerateRequest, Image
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.model_pool import ModelPool
 from maxi_mlx.engine.vision.packages import require_vision_packages
@@ -101,7 +101,13 @@ class ModelNames:
             f"There is no adapter {printable(adapter)!r} for {entry.id}. {here}", param="adapters"
         )
 
-    async def check_sees(self, entry: ModelEntry, images: Sequence[Image]) -> None:
+    async def writer_for(self, request: GenerateRequest) -> ModelEntry:
+        """The model that a request is to be written by, which can read its images too."""
+        entry = await self.resolve(request.model, WRITERS, adapter=request.adapter)
+        await self._check_sees(entry, request.images)
+        return entry
+
+    async def _check_sees(self, entry: ModelEntry, images: Sequence[Image]) -> None:
         """Refuses a request's images where its model can't read them. Raises NotInstalled where it
         could, but for a package."""
         if not images:

@@ -31,7 +31,8 @@ _TOKENS_PER_CLEAR = 2048
 @dataclass(slots=True)
 class SliceEnd:
     """What a slice came to: prompts that got on, from ``depth`` tokens before it, and those that
-    failed, with what they raised."""
+    failed, with what they raised. Where there was nothing left to read, ``depth`` is 0: the slice
+    took no time."""
 
     read: list[PromptJob] = field(default_factory=list)
     depth: int = 0
@@ -65,14 +66,14 @@ class Reading:
         )
 
     def add(self, job: PromptJob) -> None:
-        self._siblings.find_leader(job, self.jobs)
+        self._follow(job)
         self.jobs.append(job)
 
     def remove(self, job: PromptJob) -> None:
         """Takes a prompt out. Those who waited for it find another sibling, or read themselves."""
         self.jobs.remove(job)
         for orphan in self._siblings.forget(job):
-            self._siblings.find_leader(orphan, self.jobs)
+            self._follow(orphan)
 
     def cancel(self, mailbox: Mailbox) -> None:
         for job in [job for job in self.jobs if job.mailbox is mailbox]:
@@ -86,10 +87,9 @@ class Reading:
             self.remove(job)
             job.cache = []
 
-    def clear(self) -> list[PromptJob]:
-        jobs, self.jobs = self.jobs, []
+    def clear(self) -> None:
+        self.jobs = []
         self._siblings = Siblings()
-        return jobs
 
     def done(self) -> list[PromptJob]:
         """Prompts that are read to their end: all but the last token. They stay until `remove`."""
@@ -117,7 +117,7 @@ class Reading:
         if self._num_tokens_since_clear >= _TOKENS_PER_CLEAR:
             self._num_tokens_since_clear = 0
             mx.clear_cache()
-        return SliceEnd(read=jobs, depth=depth)
+        return SliceEnd(read=jobs, depth=depth if num_tokens else 0)
 
     def _budget_tokens(self, slice_s: float, *, depth: int) -> int:
         return self._slice_size.tokens_for(
@@ -143,11 +143,22 @@ class Reading:
         is_block_end = self._keeps_blocks(job) and job.num_processed % BLOCK_TOKENS == 0
         if job.num_processed in job.borders or (is_block_end and job.num_remaining):
             self._prefixes.keep_read(job)
-        for follower in self._siblings.arrived(job):
-            follower.cache = copy_cache(job.cache)
-            follower.num_processed = job.num_processed
-            self._siblings.find_leader(follower, self.jobs)
+        self._hand_over(job)
         return num_tokens
+
+    def _hand_over(self, leader: PromptJob) -> None:
+        """Those who share all that was read so far go on from there by themselves."""
+        for follower in self._siblings.arrived(leader):
+            follower.cache = copy_cache(leader.cache)
+            follower.num_processed = leader.num_processed
+            self._follow(follower)
+
+    def _follow(self, job: PromptJob) -> None:
+        """Has it wait for a sibling, or go on from where that one stands, which may read no
+        further."""
+        if self._siblings.find_leader(job, self.jobs):
+            for other in self.jobs:
+                self._hand_over(other)
 
     def _looked(self, job: PromptJob) -> bool:
         """A slice for an image: one crop of it, where the prompt can't be read on without."""

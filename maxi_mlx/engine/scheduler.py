@@ -9,7 +9,6 @@ Lives on the device thread; knows nothing of text, clients or other models (`rot
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,7 +19,7 @@ from maxi_mlx.core.errors import EngineFailed, MaxiError
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import SchedulerSettings
 from maxi_mlx.engine.batch import DecodeBatch, Newcomer, StepToken
-from maxi_mlx.engine.company import fitting, may_unite
+from maxi_mlx.engine.company import companies, pair_to_unite
 from maxi_mlx.engine.device_work import WorkFigures
 from maxi_mlx.engine.fair_queue import FairQueue
 from maxi_mlx.engine.language_model import LanguageModel
@@ -138,9 +137,8 @@ class Scheduler:
     def fail_all(self, make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
         """Ends every request of this model, the waiting ones too."""
         jobs = [*self._waiting.clear(), *self.prefixes.forget(lambda _: True)]
-        jobs += self.reading.clear()
-        rows = [row for job in jobs for row in job.rows]
-        rows += [row for batch in self._batches for row in batch.rows]
+        rows = [row for job in jobs for row in job.rows] + self._rows()
+        self.reading.clear()
         self._batches.clear()
         self._fail(rows, make_error, outbox)
 
@@ -200,8 +198,9 @@ class Scheduler:
 
     def read(self, slice_s: float, outbox: Outbox) -> None:
         """Reads a slice of prompts; those that are read to their end start their rows."""
-        if self._is_start_due:
-            self._start(self.reading.done(), outbox)
+        done = self.reading.done() if self._is_start_due else []
+        if done:  # else they have left meanwhile
+            self._start(done, outbox)
             return
         end = self.reading.read(slice_s)
         for job in end.read:
@@ -248,31 +247,20 @@ class Scheduler:
                 if self.model.can_batch and not row.is_suspect:
                     together.append(Newcomer(row, job.cache))
                 else:
-                    self._start_batch([Newcomer(row, copy_cache(job.cache))])
-        together.sort(key=lambda newcomer: len(newcomer.row.token_ids))
-        shared = [batch for batch in self._batches if self._is_shared(batch)]
-        for batch in shared:
-            joining = fitting(together, beside=batch.rows, model=self.model)
-            if joining:
-                batch.join(joining, vocabulary_size=self.model.vocabulary_size)
-            together = [newcomer for newcomer in together if newcomer not in joining]
-        while together:
-            joining = fitting(together, beside=(), model=self.model)
-            self._start_batch(joining)
-            together = [newcomer for newcomer in together if newcomer not in joining]
+                    batch = DecodeBatch(self.model.model)
+                    self._join(batch, [Newcomer(row, copy_cache(job.cache))])
+        for batch, joining in companies(together, self._batches, self.model):
+            self._join(batch, joining)
+
+    def _join(self, batch: DecodeBatch, newcomers: list[Newcomer]) -> None:
+        batch.join(newcomers, vocabulary_size=self.model.vocabulary_size)
+        if batch not in self._batches:
+            self._batches.append(batch)
 
     def _stop_rows(self, rows: set[Row], outbox: Outbox) -> None:
         """Takes them out, and keeps nothing of theirs."""
         for batch in list(self._batches):
             self._leave(batch, rows.intersection(batch.rows), outbox, keeps=False)
-
-    def _start_batch(self, newcomers: list[Newcomer]) -> None:
-        batch = DecodeBatch(self.model.model)
-        batch.join(newcomers, vocabulary_size=self.model.vocabulary_size)
-        self._batches.append(batch)
-
-    def _is_shared(self, batch: DecodeBatch) -> bool:
-        return self.model.can_batch and not batch.rows[0].is_suspect
 
     # -- decoding ----------------------------------------------------------------------------
 
@@ -309,14 +297,13 @@ class Scheduler:
 
     def _reunite(self, outbox: Outbox) -> None:
         """Joins two batches that were kept apart by their rows' lengths, once they would fit."""
-        shared = [batch for batch in self._batches if self._is_shared(batch)]
-        for first, second in itertools.combinations(shared, 2):
-            if not may_unite(first, second, self.model):
-                continue
-            self._advance((first, second), DecodeBatch.settle, outbox)
-            if first in self._batches and second in self._batches:
-                self._absorb(first, second, outbox)
-            return  # the lists have changed; others have their turn at the next check
+        pair = pair_to_unite(self._batches, self.model)
+        if pair is None:
+            return
+        first, second = pair
+        self._advance(pair, DecodeBatch.settle, outbox)
+        if first in self._batches and second in self._batches:
+            self._absorb(first, second, outbox)
 
     def _absorb(self, first: DecodeBatch, second: DecodeBatch, outbox: Outbox) -> None:
         try:

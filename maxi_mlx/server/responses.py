@@ -150,7 +150,7 @@ async def _fitting(call: ResponseCall, engine: Engine) -> GenerateRequest:
     """The request, without its oldest turns where it asks for that and the context is too short."""
     request = call.request
     most = responses.num_droppable(request) if call.truncates else 0
-    context_tokens = await engine.context_length(request.model) if most else None
+    context_tokens = await engine.context_length(request) if most else None
     if not most or context_tokens is None:
         return request
     wanted = request.max_tokens

@@ -167,8 +167,11 @@ async def test_an_adapter_that_does_not_fit_is_told_and_harms_nobody(
     cut = build_adapter(tmp_path / "adapters" / "layers", base)
     config = json.loads((cut / "adapter_config.json").read_text())
     (cut / "adapter_config.json").write_text(json.dumps({**config, "num_layers": 1}))
+    half = build_adapter(tmp_path / "adapters" / "half", base) / "adapters.safetensors"
+    weights = {name: array for name, array in mx.load(str(half)).items() if "lora_a" in name}
+    mx.save_safetensors(str(half), weights)
     async with make_engine([base], settings_of(cut)) as engine:
-        for name in ("shapes", "layers"):
+        for name in ("shapes", "layers", "half"):
             with pytest.raises(InvalidRequest, match=f"The adapter {name} .* doesn't fit"):
                 await tokens(engine, f"tiny-llama:{name}")
         assert loaded(engine) == ["tiny-llama"]

@@ -52,14 +52,16 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(load_tiny: LoadTiny) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_short_prompts_share_a_slice_and_equal_each_alone(family: str, load_tiny: LoadTiny) -> None:
+def test_short_prompts_share_a_slice_and_equal_each_alone(
+    family: str, load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Lengths around the window of 16, and prompts of one token, whose caches are empty."""
     model = load_tiny(family)
     lengths = (1, 2, 15, 16, 17, 18, 33, 40, 1, 31)
     prompts = [prompt_of(length, seed) for seed, length in enumerate(lengths)]
-    desk = Desk(model, replace(BALANCED, prefill_slice_tokens=1024, prefill_slice_s=10))
-    desk.submit(prompt_of(40, 99), max_tokens=2)  # so that the model's speed is known
-    desk.run()
+    desk = Desk(model)
+    # However slow the machine is.
+    monkeypatch.setattr(desk.scheduler.reading, "_budget_tokens", lambda *_, **__: 1024)
     with counting_reads(desk.scheduler) as reads:
         rows = [desk.submit(prompt, max_tokens=24)[0] for prompt in prompts]
         desk.run()
@@ -116,6 +118,62 @@ def test_a_sibling_that_comes_a_little_late_shares_what_is_not_read_yet(
     desk.submit([*system, 21, 22, 23], max_tokens=2)
     desk.run()
     assert desk.scheduler.reading.num_prefill_tokens == 200 + 1 + 2
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3_5"])
+def test_a_sibling_that_comes_when_all_is_read_shares_it_too(
+    family: str, load_tiny: LoadTiny
+) -> None:
+    """The first one's row joins the running one in the turn after: it reads no further."""
+    model = load_tiny(family)
+    desk = Desk(model, replace(BALANCED, prefill_slice_tokens=64))
+    desk.submit(prompt_of(5, 1), max_tokens=300)
+    desk.step(4)
+    prompt = prompt_of(200, 2)
+    (first,) = desk.submit(prompt, max_tokens=4)
+    while not desk.scheduler.reading.done():
+        desk.step()
+    num_read = desk.scheduler.reading.num_prefill_tokens
+    (second,) = desk.submit(prompt, max_tokens=4)
+    (longer,) = desk.submit([*prompt, 7, 8], max_tokens=4)
+    desk.run()
+    assert desk.scheduler.reading.num_prefill_tokens == num_read + 2
+    assert desk.tokens(first) == desk.tokens(second) == alone(model, prompt, 4)
+    assert desk.tokens(longer) == alone(model, [*prompt, 7, 8], 4)
+
+
+def test_a_prompt_that_was_read_before_starts_at_once(load_tiny: LoadTiny) -> None:
+    """Its slice takes no time, so that there is time to copy its cache to the running ones."""
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=64), cache_bytes=1 << 24)
+    prompt = prompt_of(200, 2)
+    desk.submit(prompt, max_tokens=4)
+    desk.run()
+    desk.submit(prompt_of(5, 1), max_tokens=300)
+    desk.step(4)
+    desk.submit(prompt, max_tokens=4)
+    desk.scheduler.prepare([])
+    desk.scheduler.read(1.0, desk.news)
+    assert desk.scheduler.num_decoding == 2
+
+
+def test_prompts_that_leave_before_they_start_cost_no_slice(load_tiny: LoadTiny) -> None:
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=64))
+    (runner,) = desk.submit(prompt_of(5, 1), max_tokens=300)
+    desk.step(4)
+    (late,) = desk.submit(prompt_of(200, 2), max_tokens=4)
+    while not desk.scheduler.reading.done():
+        desk.step()
+    desk.scheduler.cancel(late.mailbox)
+    desk.step(2)
+    (other,) = desk.submit(prompt_of(10, 3), max_tokens=4)
+    with counting_reads(desk.scheduler) as reads:
+        desk.scheduler.prepare([])
+        desk.scheduler.read(1.0, desk.news)
+        assert reads == [1]
+    runner.cancelled = True
+    desk.run()
+    assert desk.tokens(late) == []
+    assert len(desk.tokens(other)) == 4
 
 
 def test_a_prompt_is_read_once_for_all_its_answers(load_tiny: LoadTiny) -> None:

@@ -90,6 +90,11 @@ async def test_a_request_names_the_adapter_and_the_answer_the_model(client: Clie
     }
 
 
+async def test_responses_have_adapters_too(client: Client) -> None:
+    body = {"model": "gpt-4o", "input": "Hi", "max_output_tokens": 1, "adapters": "poet"}
+    assert (await client.post("/v1/responses", json=body)).json["model"] == "scripted:poet"
+
+
 async def test_a_path_is_no_adapters_name(client: Client, adapters: Path) -> None:
     answer = await client.post(CHAT, json={**ASKED, "adapters": str(adapters / "poet")})
     assert (answer.status, answer.json["error"]["param"]) == (404, "adapters")

@@ -37,6 +37,12 @@ def test_what_lies_on_its_side_is_turned_upright() -> None:
     np.testing.assert_array_equal(found, image.transpose(Pillow.Transpose.ROTATE_270))
 
 
+def test_greys_of_16_bits_keep_their_shades() -> None:
+    greys = np.linspace(0, 65535, 256, dtype=np.uint16)[None]
+    found = decoded(file_of(Pillow.fromarray(greys)))
+    np.testing.assert_array_equal(np.asarray(found)[0, :, 0], greys[0] >> 8)
+
+
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
 def test_what_is_transparent_is_white(mode: str) -> None:
     image = Pillow.new("RGBA", (4, 4), (0, 0, 0, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from maxi_mlx.catalog.catalog import Catalog, Root
 from maxi_mlx.core.errors import NotInstalled
+from maxi_mlx.core.request import Image
 from maxi_mlx.core.settings import STRATEGIES, Settings
 from maxi_mlx.engine.batch import DecodeBatch, StepToken
 from maxi_mlx.engine.engine import Engine
@@ -92,6 +94,32 @@ async def test_quantised_eyes(seeing_models: Path, tmp_path: Path, family: str) 
     async with make_engine([tmp_path / f"tiny-{family}"]) as engine:
         reply = await ask(engine, ask_about(picture(0), model=f"tiny-{family}"))
     assert ids_of(reply) == expected(tmp_path, family, 0)
+
+
+async def test_images_that_take_long_keep_no_text_waiting(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from maxi_mlx.engine.vision import prompts
+
+    decode, may_go, begun = prompts.decode_image, threading.Event(), threading.Event()
+
+    def waiting(image: Image) -> object:
+        begun.set()
+        may_go.wait(20)
+        return decode(image)
+
+    monkeypatch.setattr(prompts, "decode_image", waiting)
+    model = "tiny-idefics3"
+    requests = [ask_about(picture(seed), model=model) for seed in range(6)]
+    asking = [asyncio.create_task(ask(engine, request)) for request in requests]
+    try:
+        await asyncio.to_thread(begun.wait, 20)
+        await asyncio.sleep(0.3)  # the others too, as far as there are threads
+        async with asyncio.timeout(10):
+            await ask(engine, make_request("Hello", model=model, max_tokens=1))
+    finally:
+        may_go.set()
+    assert all(reply.text for reply in await asyncio.gather(*asking))
 
 
 async def test_without_the_extra_text_is_served_and_an_image_is_a_501(

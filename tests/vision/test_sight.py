@@ -41,3 +41,19 @@ def test_crops_are_the_same_to_the_pixel(
     else:
         assert prepared.grid == (ours.shape[2] // 16, ours.shape[3] // 16)
         assert prepared.text == sight.token * (prepared.grid[0] * prepared.grid[1])
+
+
+@pytest.mark.parametrize("size", [(1, 20_000), (20_000, 3), (20, 20_000)], ids=str)
+def test_a_line_has_no_more_tokens_than_a_square(
+    size: tuple[int, int], seeing_models: Path
+) -> None:
+    """transformers refuses it; as it is, it would fill a context."""
+    from maxi_mlx.catalog.model_files import read_object
+    from maxi_mlx.engine.vision.sight import SIGHTS
+
+    for family in FAMILIES:
+        folder = seeing_models / f"tiny-{family}"
+        settings = read_object(folder / "preprocessor_config.json")
+        sight = SIGHTS[family](settings, read_object(folder / "config.json"))
+        prepared = sight.prepare(picture(size=size))
+        assert 1 <= prepared.text.count(sight.token) <= 70

@@ -19,7 +19,8 @@ from maxi_mlx.core.request import IMAGE_MARK, Image
 MAX_IMAGE_BYTES = 20_000_000
 
 _DATA_URL = re.compile(
-    r"data:(?P<type>[\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]+)*;base64,", re.ASCII
+    r"data:(?P<type>[\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]+)*;base64,",
+    re.ASCII | re.IGNORECASE,
 )
 _SPACE = re.compile(r"\s+")
 

@@ -135,6 +135,7 @@ def parse_response(
         id=request_id,
         model=fields.model or "",
         prompts=(prompt,),
+        adapter=fields.adapters or None,
         max_tokens=_max_tokens(fields),
         stop=stop_strings(fields.stop),
         sampling=sampling_params(fields),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageOps, UnidentifiedImageError
 
@@ -53,6 +54,9 @@ def _check_size(size: tuple[int, int], path: str) -> None:
 def _upright(opened: Pillow.Image) -> Pillow.Image:
     opened.load()
     upright = ImageOps.exif_transpose(opened)
+    if upright.mode.startswith("I"):
+        # Greys of 16 bits: Pillow would make white of all but the darkest.
+        upright = Pillow.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
     if not upright.has_transparency_data:
         return upright.convert("RGB")
     colours = upright.convert("RGBA")

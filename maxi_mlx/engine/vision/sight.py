@@ -221,15 +221,15 @@ class QwenSight:
         sides = round(width / square) * square, round(height / square) * square
         if sides[0] * sides[1] > self._most:
             factor = math.sqrt(self._most / (width * height))
-            down = (max(math.floor(side * factor / square), 1) for side in (width, height))
-            wide, high = (count * square for count in down)
-            return wide, high
-        if sides[0] * sides[1] < self._fewest:
+            counts = [max(math.floor(side * factor / square), 1) for side in (width, height)]
+        elif sides[0] * sides[1] < self._fewest:
             factor = math.sqrt(self._fewest / (width * height))
-            up = (math.ceil(side * factor / square) for side in (width, height))
-            wide, high = (count * square for count in up)
-            return wide, high
-        return sides
+            counts = [math.ceil(side * factor / square) for side in (width, height)]
+        else:
+            return sides
+        # Of a line one square wide, the length is what it may be in all.
+        wide, high = (min(count, self._most // square**2) * square for count in counts)
+        return wide, high
 
 
 def _longest_side(size: tuple[int, int], longest: int) -> tuple[int, int]:

@@ -104,3 +104,10 @@ def test_an_image_is_of_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(InvalidRequest, match="has more than") as caught:
             images.image_of_base64(coded(data), "images[0]")
         assert caught.value.param == "images[0]"
+
+
+@pytest.mark.parametrize(
+    "head", ["data:image/png;base64,", "DATA:Image/PNG;Base64,", "data:;base64,"]
+)
+def test_a_urls_scheme_may_be_written_large(head: str) -> None:
+    assert images.image_of_url(head + coded(b"pixels"), "x").data == b"pixels"

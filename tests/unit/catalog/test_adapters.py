@@ -95,6 +95,7 @@ PROBLEMS = [
     ({"fine_tune_type": "magic"}, "fine_tune_type 'magic'"),
     ({"lora_parameters": None}, "says nothing of lora_parameters"),
     ({"lora_parameters": {"rank": 8, "alpha": 1}}, "no number for lora_parameters.scale"),
+    ({"lora_parameters": {"rank": 8.0}}, "no whole number for lora_parameters.rank"),
 ]
 
 
