@@ -159,7 +159,7 @@ async def test_point_37_a_body_of_100_mb_is_taken(start: Start) -> None:
     body = b'{"model":"m","messages":[{"role":"user","content":[' + image + b"]}]}"
     answer = await client.post(CHAT, data=io.BytesIO(body))
     assert answer.status == 400  # understood, and refused for the image
-    assert answer.error["param"] == "messages[0].content[0]"
+    assert answer.error["param"] == "messages[0].content[0].image_url.url"
 
 
 @pytest.mark.parametrize(
