@@ -16,10 +16,14 @@ from tests.browser.conftest import Tab, Tabs, options
 from tests.clients.conftest import serving
 from tests.models import whisper
 from tests.sounds import needs_speech, voice, wav
-from tests.vision.conftest import needs_extra as needs_vision
+from tests.vision.conftest import HAS_EXTRA as HAS_VISION
 from tests.vision.conftest import seeing_models as seeing_models
 
 pytestmark = pytest.mark.slow
+
+needs_vision = pytest.mark.skipif(
+    not HAS_VISION, reason='the extra "vision" isn\'t installed; docs/vision.md says how'
+)
 
 
 def png() -> bytes:
