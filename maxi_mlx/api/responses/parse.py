@@ -107,18 +107,12 @@ def parse_response(
     """The second step. ``history`` is what was said up to the previous response, ``referenced``
     the items that the input names by id. Raises `InvalidRequest`."""
     fields, raw = asked.fields, asked.raw
-    stores = can_store and fields.store is not False
-    if fields.background and not stores:
-        raise InvalidRequest(
-            "'background' needs 'store', else nobody could fetch the response; this request or "
-            "this server (--no-store) keeps none.",
-            param="background",
-        )
+    stores = _stores(fields, can_store=can_store)
     raw_input = _raw_input(asked, referenced)
     kept = kept_items(raw_input, hex_id=request_id.removeprefix("req-"))
     items = [*_placed_history(history), *_placed_input(fields, referenced)]
-    messages = messages_of(items, fields.instructions)
-    if not items or not messages:
+    messages = messages_of(items, fields.instructions) if items else ()
+    if not messages:
         raise InvalidRequest(
             "'input' is missing or empty; send a text or a list of items.", param="input"
         )
@@ -129,8 +123,6 @@ def parse_response(
         tools=tools.tools,
         template_kwargs=template_kwargs(_chat(fields), thinking),
     )
-    parallel = fields.parallel_tool_calls is not False
-    top_logprobs = _top_logprobs(fields)
     request = GenerateRequest(
         id=request_id,
         model=fields.model or "",
@@ -139,10 +131,10 @@ def parse_response(
         max_tokens=_max_tokens(fields),
         stop=stop_strings(fields.stop),
         sampling=sampling_params(fields),
-        top_logprobs=top_logprobs,
+        top_logprobs=_top_logprobs(fields),
         uses_cache=fields.cache is not False,
         tool_choice=tools.choice,
-        parallel_tool_calls=parallel,
+        parallel_tool_calls=fields.parallel_tool_calls is not False,
         reasoning=thinking,
         constraint=constraint(fields, text_format=fields.text.format if fields.text else None),
     )
@@ -158,6 +150,18 @@ def parse_response(
         asked=_asked(asked, tools, stores=stores),
         names=tools.names,
     )
+
+
+def _stores(fields: ResponseBody, *, can_store: bool) -> bool:
+    """Whether the response is kept. Raises where it isn't, and nobody waits for it either."""
+    stores = can_store and fields.store is not False
+    if fields.background and not stores:
+        raise InvalidRequest(
+            "'background' needs 'store', else nobody could fetch the response; this request or "
+            "this server (--no-store) keeps none.",
+            param="background",
+        )
+    return stores
 
 
 # -- the input ---------------------------------------------------------------------------------
