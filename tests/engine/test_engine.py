@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -297,3 +298,14 @@ async def test_a_drain_that_takes_too_long_says_so(tiny_model: Any) -> None:
             await asyncio.sleep(0.01)
         assert not await engine.drain(0.01)
         running.cancel()
+
+
+async def test_what_is_imported_is_not_looked_through_at_every_unload(tiny_model: Any) -> None:
+    """Every object that there is once the engine runs stays; a model that is loaded later is none
+    of these, and so can go."""
+    async with make_engine([tiny_model("llama")]) as engine:
+        await engine.wait_ready()
+        num_kept = gc.get_freeze_count()
+        await ask(engine, make_request([1, 2, 3]))
+        assert num_kept > 10_000
+        assert gc.get_freeze_count() == num_kept
