@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,11 +19,14 @@ import pytest
 
 from maxi_mlx.cli import configuration
 from maxi_mlx.cli.main import commands as cli
+from tests.unit.cli.commands import environment, serving
 
 ROOT = Path(__file__).parents[3]
 PAGES = (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+RUNS = re.compile(r"maxi-mlx (cache|chat|completion|connect|list|ps|run)\b")
+BARE_RUN = "maxi-mlx run"  # a name in a sentence: it takes a question
 INLINE = re.compile(r"`(maxi-mlx [^`]+)`")
 # Words that stand for something of the reader's own; in brackets, what may be left out.
 PLACEHOLDER = re.compile(r"[A-Z]{2,}|[…\[\]|]")
@@ -72,6 +79,35 @@ def parsed(command: str) -> None:
 @pytest.mark.parametrize("command", sorted(set(commands())))
 def test_a_command_that_is_shown_is_one(command: str) -> None:
     parsed(command)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_can_be_run_beside_a_server_ends_well(tmp_path: Path, scripted_model: Path) -> None:
+    """As it is shown, at a model that has the name. What fetches, installs or serves is tested
+    where it is built."""
+    shutil.copytree(scripted_model, tmp_path / ".maxi-mlx" / "models" / "Qwen3-4B-4bit")
+    (tmp_path / "letter.txt").write_text("Hello!")
+    shown = sorted(
+        command for command in set(commands()) if RUNS.match(command) and command != BARE_RUN
+    )
+    assert len(shown) > 25
+    with serving(home=tmp_path) as (_, port):
+        there = environment(tmp_path, {"MAXI_MLX_PORT": str(port)})
+        there["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{there['PATH']}"
+        for command in shown:
+            done = subprocess.run(
+                ["sh", "-c", command],
+                env=there,
+                cwd=tmp_path,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 0, (command, done.stderr)
+            assert done.stdout or command.startswith("maxi-mlx c"), command
 
 
 @pytest.mark.parametrize("command", ["maxi-mlx sevre", "maxi-mlx serve --prot 1", "maxi-mlx pull"])
