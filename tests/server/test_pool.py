@@ -114,6 +114,7 @@ async def test_many_requests_for_four_models_in_the_memory_of_two(
 
     def watched() -> Any:
         outbox = turn()
+        mx.synchronize()  # a step under way has states twice, as they were and as they become
         levels.append(mx.get_active_memory())
         return outbox
 
