@@ -32,7 +32,7 @@ class SchedulerSettings:
 
     max_running_rows: int  # answers that decode together
     max_waiting_requests: int  # beyond it, 429
-    prefill_slice_s: float  # how long one slice of a prompt may hold the device, at most
+    prefill_slice_s: float  # how long one slice of a prompt may hold the device beside answers
     prefill_slice_tokens: int  # and how many tokens it may have at most
     decode_share: float  # of the device, for running answers while a prompt is read
     memory_share: float  # of the device's memory, for weights and KV caches together
@@ -53,7 +53,7 @@ STRATEGIES: Mapping[Strategy, SchedulerSettings] = {
     "balanced": SchedulerSettings(
         max_running_rows=16,
         max_waiting_requests=128,
-        prefill_slice_s=0.3,
+        prefill_slice_s=0.25,
         prefill_slice_tokens=1024,
         decode_share=0.3,
         memory_share=0.8,
@@ -73,7 +73,7 @@ STRATEGIES: Mapping[Strategy, SchedulerSettings] = {
     "memory": SchedulerSettings(
         max_running_rows=4,
         max_waiting_requests=32,
-        prefill_slice_s=0.3,
+        prefill_slice_s=0.25,
         prefill_slice_tokens=256,
         decode_share=0.3,
         memory_share=0.5,

@@ -11,15 +11,14 @@ row. Lives on the device thread.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
 import mlx.core as mx
-from mlx_lm.models.cache import make_prompt_cache
 
+from maxi_mlx.engine.batch_cache import cache_bytes, evaluate, extract_cache, join_caches
 from maxi_mlx.engine.grammar.masks import MaskWriter
 from maxi_mlx.engine.guide import Guide, Masks, write_masks
 from maxi_mlx.engine.logits_edits import LogitsEdits
@@ -27,17 +26,6 @@ from maxi_mlx.engine.mailbox import TokenScores
 from maxi_mlx.engine.row import Row
 from maxi_mlx.engine.sampling import BatchSampler
 from maxi_mlx.engine.vision.places import Place
-
-
-def can_batch(cache: Sequence[Any]) -> bool:
-    """Whether rows with such caches can decode in one batch. mlx-lm's batched windows do not keep
-    the first tokens, as a plain one may."""
-    return all(
-        can_batch(entry.caches)
-        if hasattr(entry, "caches")
-        else hasattr(entry, "merge") and not getattr(entry, "keep", 0)
-        for entry in cache
-    )
 
 
 @dataclass(slots=True)
@@ -68,28 +56,10 @@ class _Scores:
         return replace(scores, logprob=cast(float, logprob))
 
 
-def merge_caches(caches: Sequence[list[Any]]) -> list[Any]:
-    """Plain caches of several rows as one batched cache, layer by layer."""
-    return [layers[0].merge(list(layers)) for layers in zip(*caches, strict=True)]
-
-
-def extract_cache(model: Any, batched: Sequence[Any], index: int) -> list[Any]:
-    """One row's plain cache out of a batched one."""
-    if any(entry.empty() for entry in batched):
-        # Nothing was read yet (a prompt of one token): empty caches can't be cut.
-        return list(make_prompt_cache(model))
-    return [entry.extract(index) for entry in batched]
-
-
-def evaluate(cache: Sequence[Any]) -> None:
-    """Computes what a cache holds, so that nothing lazy outlives the work that made it."""
-    mx.eval([entry.state for entry in cache if not entry.empty()])
-
-
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """A row that may start: its tokens, less the last one, are in ``cache``. Rows of one prompt
-    may name the same cache where they come together."""
+    """A row that may start: its tokens, less the last one, are in ``cache``, a list of its own,
+    though rows of one prompt may have the same layers in it."""
 
     row: Row
     cache: list[Any]
@@ -129,33 +99,31 @@ class DecodeBatch:
 
     @property
     def cache_bytes(self) -> int:
-        return sum(int(entry.nbytes) for entry in self._cache if not entry.empty())
+        return cache_bytes(self._cache)
 
     def join(self, newcomers: Sequence[Newcomer], *, vocabulary_size: int) -> None:
-        """Takes rows; all that come together cost one copy of the batch's caches.
-
-        When it raises, the batch is as it was.
+        """Takes rows and their caches' memory; all that come together cost one copy of the batch's
+        caches. When it raises, the batch is as it was, but for CachesLost: then it is of no use.
         """
-        caches = [newcomer.cache for newcomer in newcomers]
         rows = [newcomer.row for newcomer in newcomers]
         edits = self._edits.joined(rows, vocabulary_size=vocabulary_size)
         inputs = mx.array([row.token_ids[-1] for row in rows], dtype=mx.uint32)
-        if self._inputs is None:
-            cache = merge_caches(caches) if len(caches) > 1 else caches[0]
-        else:
-            cache = copy.deepcopy(self._cache) if self.is_merged else merge_caches([self._cache])
-            for mine, theirs in zip(cache, merge_caches(caches), strict=True):
-                mine.extend(theirs)
+        if self._inputs is not None:
             inputs = mx.concatenate([self._inputs, inputs])
-        evaluate(cache)
+        cache = join_caches(
+            self._cache, [newcomer.cache for newcomer in newcomers], is_merged=self.is_merged
+        )
         self._cache, self._inputs, self._sampler = cache, inputs, None
         self.rows += rows
         self._edits = edits
         self._known.update(rows)
 
-    def newcomers(self) -> list[Newcomer]:
-        """The rows and their own caches, to join another batch with, once settled."""
-        return [Newcomer(row, self.cache_of(row)) for row in self.rows]
+    def dissolve(self) -> list[Newcomer]:
+        """The rows and their own caches, to join another batch with, once settled. This one is of
+        no use then."""
+        newcomers = [Newcomer(row, self.cache_of(row)) for row in self.rows]
+        self._cache = []
+        return newcomers
 
     def num_cached_tokens(self, row: Row) -> int:
         """How many of a row's tokens are in its cache: all but one that the next step feeds."""

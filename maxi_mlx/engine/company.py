@@ -8,14 +8,32 @@ from collections.abc import Iterator, Sequence
 
 from maxi_mlx.engine.batch import DecodeBatch, Newcomer
 from maxi_mlx.engine.language_model import LanguageModel
-from maxi_mlx.engine.row import Row
+from maxi_mlx.engine.prefill import copy_cache
+from maxi_mlx.engine.row import PromptJob, Row
 
 
-def companies(
-    newcomers: Sequence[Newcomer], batches: Sequence[DecodeBatch], model: LanguageModel
+def starting(
+    jobs: Sequence[PromptJob], batches: Sequence[DecodeBatch], model: LanguageModel
+) -> Iterator[tuple[DecodeBatch, list[Newcomer]]]:
+    """Which batch the rows of prompts that are read join: together where that is possible and
+    costs less than a pass of their own. Takes the prompts' caches."""
+    together: list[Newcomer] = []
+    for job in jobs:
+        for row in job.rows:
+            if model.can_batch and not row.is_suspect:
+                together.append(Newcomer(row, list(job.cache)))
+            else:
+                yield DecodeBatch(model.model), [Newcomer(row, copy_cache(job.cache))]
+        job.cache = []  # else it would hold what has joined
+    yield from _companies(together, batches, model)
+
+
+def _companies(
+    newcomers: list[Newcomer], batches: Sequence[DecodeBatch], model: LanguageModel
 ) -> Iterator[tuple[DecodeBatch, list[Newcomer]]]:
     """Which batch they join, the shortest first: one of these, or a new one."""
     left = sorted(newcomers, key=lambda newcomer: len(newcomer.row.token_ids))
+    newcomers.clear()  # whoever has joined is not to be held
     for batch in _shared(batches, model):
         joining = _fitting(left, beside=batch.rows, model=model)
         if joining:

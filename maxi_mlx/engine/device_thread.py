@@ -262,7 +262,9 @@ class DeviceThread:
         from maxi_mlx.kv_cache.store import PrefixStore
 
         self._rota = Rota(self._settings.scheduler)
-        self._store = PrefixStore(budget_bytes=0, disk=self._disk, post=self.post)
+        self._store = PrefixStore(
+            budget_bytes=0, disk=self._disk, post=self.post, left_bytes=self.memory_left_bytes
+        )
         self._set_prefix_budget()
         self._read(force=True)
         if not gc.get_freeze_count():

@@ -50,6 +50,11 @@ class DeviceWork(Protocol):
         """Things that want a slice."""
 
     @property
+    def worthwhile_slice_s(self) -> float:
+        """Of a shorter slice, much would be what any slice costs, and many wait for the next ones;
+        0 where that is no matter."""
+
+    @property
     def is_waiting_for_disk(self) -> bool: ...
 
     def prepare(self, outbox: Outbox) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 # What mlx-lm's caches grow by, in tokens; a row of one token has this much.
 _GROWTH_TOKENS = 256
+# Of caches that are made anew of others, about so much is there twice for a moment.
+COPY_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class KVCost:
     def batch_bytes(self, lengths: Sequence[int]) -> int:
         """Rows that decode together: every one is as long as the longest."""
         return len(lengths) * self.row_bytes(max(lengths, default=0))
+
+    def copy_bytes(self, held_bytes: int) -> int:
+        """What caches of so many bytes take more while they are made anew, a few layers at once."""
+        layer_bytes = -(-held_bytes // max(len(self.parts), 1))
+        return min(held_bytes, COPY_BYTES + layer_bytes)
 
 
 def _leaves(cache: Iterable[Any]) -> Iterable[Any]:

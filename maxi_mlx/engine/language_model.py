@@ -22,13 +22,14 @@ from mlx_lm.utils import load_config, load_model, load_tokenizer
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.engine.adapters import adapter_steps
-from maxi_mlx.engine.batch import can_batch
+from maxi_mlx.engine.batch_cache import can_batch
 from maxi_mlx.engine.cache_form import CacheForm
 from maxi_mlx.engine.grammar.compiler import GrammarCompiler
 from maxi_mlx.engine.grammar.tokens import GrammarTokenizer, encoder_of
 from maxi_mlx.engine.habits import Habits, read_habits
 from maxi_mlx.engine.kv_cost import KVCost, measure
 from maxi_mlx.engine.loading import Loading, Steps, finish, result_of
+from maxi_mlx.engine.pass_cost import PassCost, measure_pass
 from maxi_mlx.engine.read_ahead import evaluate_behind
 from maxi_mlx.engine.vision.eyes import Eyes, SeeingFolder, make_eyes, seeing_folder
 from maxi_mlx.kv_cache.layout import layout_of
@@ -61,6 +62,7 @@ class LanguageModel:
     context_length: int
     end_ids: frozenset[int]
     kv_cost: KVCost
+    pass_cost: PassCost
     can_batch: bool
     keeps_states: bool  # some layers' caches can't be cut
     new_cache: Callable[[], list[Any]]  # the empty caches of one row
@@ -68,6 +70,12 @@ class LanguageModel:
     eyes: Eyes | None = None  # of a model that reads images
     # transformers' encode changes the tokenizer's own state for the time of a call.
     tokenizer_lock: Lock = field(default_factory=Lock)
+
+    def moment_bytes(self, kv_bytes: int, *, num_rows: int, num_tokens: int) -> int:
+        """What so many rows with such caches may take more for a moment: their steps, a slice of
+        so many tokens, and some layers that are there twice."""
+        of_passes = self.pass_cost.num_bytes(num_rows=num_rows, num_tokens=num_tokens)
+        return of_passes + self.kv_cost.copy_bytes(kv_bytes)
 
 
 def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
@@ -95,6 +103,9 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
         cache = new_cache()
         _run_once(model, cache)
         yield None
+    kv_cost = measure(cache)
+    pass_cost = measure_pass(partial(model, cache=cache), cache, vocabulary_size=vocabulary_size)
+    yield None
     tokenizer = yield from result_of(making_tokenizer)
     texts = yield from loading.elsewhere(partial(_read_texts, entry, tokenizer, vocabulary_size))
     eyes = yield from make_eyes(loading, model, seeing)
@@ -108,7 +119,8 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
         vocabulary_size=vocabulary_size,
         context_length=entry.context_length or UNLIMITED_CONTEXT,
         end_ids=texts.end_ids,
-        kv_cost=measure(cache),
+        kv_cost=kv_cost,
+        pass_cost=pass_cost,
         can_batch=can_batch(cache),
         keeps_states=layout_of(new_cache).has_states,
         new_cache=new_cache,

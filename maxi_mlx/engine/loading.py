@@ -176,6 +176,10 @@ class LoadingWork(Generic[H]):
         return None
 
     @property
+    def worthwhile_slice_s(self) -> float:
+        return 0.0
+
+    @property
     def is_waiting_for_disk(self) -> bool:
         return False
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
-from maxi_mlx.engine.batch import evaluate, extract_cache, merge_caches
+from maxi_mlx.engine.batch_cache import evaluate, extract_cache, merge_caches
 from maxi_mlx.engine.row import PromptJob
 
 if TYPE_CHECKING:

@@ -60,6 +60,12 @@ class Reading:
         return sum(not self._siblings.is_waiting(job) for job in self.jobs)
 
     @property
+    def worthwhile_slice_s(self) -> float:
+        """Prompts that could share a slice wait for all slices before theirs. One by itself has
+        nobody to share with: its slices are as short as the answers beside it like them."""
+        return self._slice_size.worthwhile_s if self.num_wanting > 1 else 0.0
+
+    @property
     def cache_bytes(self) -> int:
         return sum(
             int(entry.nbytes) for job in self.jobs for entry in job.cache if not entry.empty()

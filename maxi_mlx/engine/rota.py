@@ -20,6 +20,8 @@ from maxi_mlx.engine.mailbox import Outbox
 # With nobody decoding, a slice may be longer; it still ends soon enough to notice a client that
 # left, or a shorter prompt that came.
 _IDLE_SLICE_S = 0.5
+# However much a pass costs, a slice holds the device for no more of the strategy's longest.
+_MOST_STRETCH = 4
 _NEWS = 0.2  # what the latest step counts for in the average
 # Of a step: what is owed beyond it is paid after the next slice. Half of all slices take a little
 # longer than planned, and each would cost its prompt a whole step more.
@@ -65,8 +67,10 @@ class Rota:
         share = self._decode_share(reading, decoding)
         slice_s = _IDLE_SLICE_S
         if decoding:
+            most_s = self._settings.prefill_slice_s
             # Just so long that one step pays for it: text then comes slower, not in bursts.
-            slice_s = min(self._step_s * (1 - share) / share, self._settings.prefill_slice_s)
+            slice_s = min(self._step_s * (1 - share) / share, most_s)
+            slice_s = max(slice_s, min(reader.worthwhile_slice_s, most_s * _MOST_STRETCH))
         started = time.perf_counter()
         reader.guarded(partial(reader.read, slice_s), outbox)
         if decoding:

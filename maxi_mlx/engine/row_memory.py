@@ -21,12 +21,19 @@ _GROWTH_TOKENS = 256
 
 class RowMemory:
     """``left_bytes`` is what may still be taken, less what other models' rows were promised;
-    ``needed_bytes`` is what this model's rows were found to fit with."""
+    ``needed_bytes`` is what this model's rows were found to fit with, and ``slice_tokens`` the
+    most that are read of prompts at once."""
 
     def __init__(
-        self, model: LanguageModel, prefixes: Prefixes, left_bytes: Callable[[], int]
+        self,
+        model: LanguageModel,
+        prefixes: Prefixes,
+        left_bytes: Callable[[], int],
+        *,
+        slice_tokens: int,
     ) -> None:
         self._model = model
+        self._slice_tokens = slice_tokens
         self._prefixes = prefixes
         self.left_bytes = left_bytes
         self.needed_bytes = 0
@@ -39,6 +46,11 @@ class RowMemory:
         ]
         needed_bytes = self._model.kv_cost.batches_bytes(
             lengths, most_padding_bytes=self._model.entry.all_weight_bytes
+        )
+        needed_bytes += self._model.moment_bytes(
+            needed_bytes,
+            num_rows=len(lengths),
+            num_tokens=min(max(lengths, default=0), self._slice_tokens),
         )
         missing_bytes = needed_bytes - (self.left_bytes() + held_bytes)
         if missing_bytes <= 0:

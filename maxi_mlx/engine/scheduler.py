@@ -19,12 +19,13 @@ from maxi_mlx.core.errors import EngineFailed, MaxiError
 from maxi_mlx.core.models import ModelEntry
 from maxi_mlx.core.settings import SchedulerSettings
 from maxi_mlx.engine.batch import DecodeBatch, Newcomer, StepToken
-from maxi_mlx.engine.company import companies, pair_to_unite
+from maxi_mlx.engine.batch_cache import CachesLost
+from maxi_mlx.engine.company import pair_to_unite, starting
 from maxi_mlx.engine.device_work import WorkFigures
 from maxi_mlx.engine.fair_queue import FairQueue
 from maxi_mlx.engine.language_model import LanguageModel
-from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, PrefillNews, TokenNews
-from maxi_mlx.engine.prefill import copy_cache
+from maxi_mlx.engine.mailbox import Mailbox, Outbox, TokenNews
+from maxi_mlx.engine.news import post_faults, post_progress
 from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.reading import Reading
 from maxi_mlx.engine.row import PromptJob, Row, resume
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 _STEPS_PER_CHECK = 64
 # Freed buffers go back to the system after so many steps.
 _STEPS_PER_CLEAR = 512
+_SMALL_PART = 1 / 8
 
 
 class Scheduler:
@@ -53,7 +55,9 @@ class Scheduler:
         self.model = model
         self.prefixes = prefixes
         self._settings = settings
-        self._memory = RowMemory(model, prefixes, memory_left_bytes)
+        self._memory = RowMemory(
+            model, prefixes, memory_left_bytes, slice_tokens=settings.prefill_slice_tokens
+        )
         self._may_overrun = may_overrun
         self._waiting = FairQueue()
         self.reading = Reading(model, settings, prefixes)
@@ -77,6 +81,10 @@ class Scheduler:
     @property
     def num_wanting(self) -> int:
         return self.reading.num_wanting
+
+    @property
+    def worthwhile_slice_s(self) -> float:
+        return self.reading.worthwhile_slice_s
 
     @property
     def is_waiting_for_disk(self) -> bool:
@@ -140,7 +148,7 @@ class Scheduler:
         rows = [row for job in jobs for row in job.rows] + self._rows()
         self.reading.clear()
         self._batches.clear()
-        self._fail(rows, make_error, outbox)
+        post_faults(rows, make_error, outbox)
 
     @property
     def newest_s(self) -> float | None:
@@ -152,7 +160,7 @@ class Scheduler:
         self.reading.drop(newest.mailbox)
         rows = {row for row in self._rows() if row.mailbox is newest.mailbox}
         self._stop_rows(rows, outbox)
-        self._fail([newest], make_error, outbox)
+        post_faults([newest], make_error, outbox)
 
     # -- admission ---------------------------------------------------------------------------
 
@@ -174,7 +182,7 @@ class Scheduler:
                 continue
             self.prefixes.fetch(job, self.model.new_cache)
             self.reading.add(job)
-            self._post_progress(job, job.num_processed, outbox)
+            post_progress(job, job.num_processed, outbox)
 
     def _has_room(self, job: PromptJob) -> bool:
         num_running = self.num_running
@@ -205,29 +213,36 @@ class Scheduler:
         end = self.reading.read(slice_s)
         for job in end.read:
             if job.num_remaining:
-                self._post_progress(job, job.num_processed, outbox)
+                post_progress(job, job.num_processed, outbox)
         self._reading_failed(end.failed, outbox)
-        # To copy a long prompt's cache beside others takes as long as a slice: a slice of its own.
-        self._is_start_due = end.depth > 0 and bool(self._batches and self.reading.done())
+        done = self.reading.done()
+        self._is_start_due = end.depth > 0 and bool(done) and self._is_join_long
         if not self._is_start_due:
-            self._start(self.reading.done(), outbox)
+            self._start(done, outbox)
+
+    @property
+    def _is_join_long(self) -> bool:
+        """Whether joining others is to have a turn of its own, since the caches that are copied
+        then are no small part of what a step reads."""
+        weight_bytes = self.model.entry.all_weight_bytes
+        return bool(self._batches) and self.kv_cache_bytes > weight_bytes * _SMALL_PART
 
     def _start(self, done: list[PromptJob], outbox: Outbox) -> None:
         """Has the rows of prompts that were read decode."""
         self._is_start_due = False
         for job in done:
             # The last token is computed with the first step; for a client it is read.
-            self._post_progress(job, len(job.token_ids), outbox)
+            post_progress(job, len(job.token_ids), outbox)
             self.prefixes.keep_read(job)
         try:
-            self._start_rows(done)
+            for batch, joining in starting(done, self._batches, self.model):
+                self._join(batch, joining)
         except Exception as error:
             self._stop_rows({row for job in done for row in job.rows}, outbox)
             self._reading_failed(self.reading.failed(done, error).failed, outbox)
             return
         for job in done:
             self.reading.remove(job)
-            job.cache = []  # the rows have their own; whoever holds the job, holds nothing
 
     def _reading_failed(self, failed: list[tuple[PromptJob, Exception]], outbox: Outbox) -> None:
         for job, fault in failed:
@@ -236,24 +251,14 @@ class Scheduler:
                 continue
             logger.error("%s: reading its prompt failed", job.rows[0].request_id, exc_info=fault)
             message = f"The model failed on this prompt: {fault}"
-            self._fail(job.rows, partial(EngineFailed, message), outbox)
-
-    def _start_rows(self, jobs: list[PromptJob]) -> None:
-        """Lets the rows of prompts that are read decode, together where that is possible and
-        costs less than a pass of their own."""
-        together: list[Newcomer] = []
-        for job in jobs:
-            for row in job.rows:
-                if self.model.can_batch and not row.is_suspect:
-                    together.append(Newcomer(row, job.cache))
-                else:
-                    batch = DecodeBatch(self.model.model)
-                    self._join(batch, [Newcomer(row, copy_cache(job.cache))])
-        for batch, joining in companies(together, self._batches, self.model):
-            self._join(batch, joining)
+            post_faults(job.rows, partial(EngineFailed, message), outbox)
 
     def _join(self, batch: DecodeBatch, newcomers: list[Newcomer]) -> None:
-        batch.join(newcomers, vocabulary_size=self.model.vocabulary_size)
+        try:
+            batch.join(newcomers, vocabulary_size=self.model.vocabulary_size)
+        except CachesLost:
+            self._read_anew(batch)  # for no fault of its own
+            raise
         if batch not in self._batches:
             self._batches.append(batch)
 
@@ -303,15 +308,25 @@ class Scheduler:
         first, second = pair
         self._advance(pair, DecodeBatch.settle, outbox)
         if first in self._batches and second in self._batches:
-            self._absorb(first, second, outbox)
+            self._absorb(first, second)
 
-    def _absorb(self, first: DecodeBatch, second: DecodeBatch, outbox: Outbox) -> None:
+    def _absorb(self, first: DecodeBatch, second: DecodeBatch) -> None:
         try:
-            first.join(second.newcomers(), vocabulary_size=self.model.vocabulary_size)
+            self._join(first, second.dissolve())
         except Exception as error:
-            self._step_failed(second, error, outbox)
+            logger.error("%d answers could not join %d", len(second), len(first), exc_info=error)
+            self.fault = f"{type(error).__name__}: {error}"
+            self._read_anew(second)
         else:
             self._batches.remove(second)
+
+    def _read_anew(self, batch: DecodeBatch) -> None:
+        """Has a batch's rows start again, from where their texts are."""
+        if batch in self._batches:
+            self._batches.remove(batch)
+        for row in reversed(batch.rows):
+            if not row.cancelled:
+                self._waiting.put_back(resume(row))
 
     def _keep_within_memory(self, outbox: Outbox) -> None:
         """Puts the newest rows back while the older ones would outgrow the memory. The last one
@@ -331,14 +346,14 @@ class Scheduler:
             return self._post_token(token, outbox)
         except MaxiError as error:
             token.row.uses_cache = False  # its cache is a token ahead of its text
-            self._fail([token.row], partial(type(error), error.message, param=error.param), outbox)
+            post_faults([token.row], partial(type(error), error.message, param=error.param), outbox)
             return True
         except Exception as error:
             token.row.uses_cache = False
             logger.exception("%s: a token could not be taken", token.row.request_id)
             self.fault = f"{type(error).__name__}: {error}"
             message = f"The engine failed: {error}"
-            self._fail([token.row], lambda: EngineFailed(message), outbox)
+            post_faults([token.row], lambda: EngineFailed(message), outbox)
             return True
 
     def _post_token(self, token: StepToken, outbox: Outbox) -> bool:
@@ -373,27 +388,13 @@ class Scheduler:
         themselves; one that was alone is at fault, and ends."""
         logger.error("a step of %d answers failed", len(batch), exc_info=error)
         self.fault = f"{type(error).__name__}: {error}"
-        self._batches.remove(batch)
         rows = [row for row in batch.rows if not row.cancelled]
-        if self._memory.spares(rows, error):
-            for row in reversed(rows):
-                self._waiting.put_back(resume(row))
-            return
-        if len(batch) == 1:
-            message = f"The model failed while answering: {error}"
-            self._fail(rows, lambda: EngineFailed(message), outbox)
-            return
-        for row in reversed(rows):
-            row.is_suspect = True
-            self._waiting.put_back(resume(row))
-
-    # -- news --------------------------------------------------------------------------------
-
-    def _post_progress(self, job: PromptJob, num_read: int, outbox: Outbox) -> None:
-        for row in job.rows:
-            outbox.append((row.mailbox, PrefillNews(row.choice, num_read, len(job.token_ids))))
-
-    def _fail(self, rows: list[Row], make_error: Callable[[], MaxiError], outbox: Outbox) -> None:
-        # An error each: it is raised in several tasks, and a traceback grows with every raise.
-        for row in rows:
-            outbox.append((row.mailbox, FaultNews(make_error())))
+        if not self._memory.spares(rows, error):
+            if len(batch) == 1:
+                self._batches.remove(batch)
+                message = f"The model failed while answering: {error}"
+                post_faults(rows, lambda: EngineFailed(message), outbox)
+                return
+            for row in rows:
+                row.is_suspect = True
+        self._read_anew(batch)

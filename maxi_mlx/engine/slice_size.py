@@ -17,6 +17,7 @@ import numpy as np
 
 _FIRST_TOKENS = 32  # until anything is known
 _SMALLEST_TOKENS = 8
+_FIXED_PART = 1 / 8  # of a slice that is worth its fixed cost
 _MOST_GROWTH = 16  # times the largest slice so far: farther out, a fit is a guess
 _NEWS = 0.3  # what a measurement counts for beside those of its kind before it
 _NUM_LATEST = 4  # slices that tell how fast the device is just now
@@ -93,6 +94,11 @@ class SliceSize:
         largest = _MOST_GROWTH * max(entry.num_tokens for entry in self._slices.values())
         smallest = min(_SMALLEST_TOKENS, most_tokens)
         return max(min(round(wanted), most_tokens, round(largest)), smallest)
+
+    @property
+    def worthwhile_s(self) -> float:
+        """A slice of which no more than a small part is fixed cost."""
+        return self._costs[0] * self._pace / _FIXED_PART
 
     @property
     def _pace(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,17 +11,36 @@ from maxi_mlx.kv_cache.worth import Worth
 
 
 class Budget:
-    """Counts what is kept. What has to go is asked of its owner (``node.owner.evict``)."""
+    """Counts what is kept. What has to go is asked of its owner (``node.owner.evict``).
 
-    def __init__(self, budget_bytes: int) -> None:
+    ``left_bytes`` says what of the device's memory may still be taken, whatever the budget.
+    """
+
+    def __init__(self, budget_bytes: int, left_bytes: Callable[[], int] | None = None) -> None:
         self.budget_bytes = budget_bytes
         self.num_bytes = 0
+        self._left_bytes = left_bytes
+        self._most_bytes: int | None = None  # None: by the budget alone
         self.kept: set[Node] = set()
         self.worth = Worth()
 
+    def look(self) -> None:
+        """Sees how much memory there is. What is admitted is computed only later, so that this
+        comes before the first of what is kept together."""
+        if self._left_bytes is not None:
+            self._most_bytes = self.num_bytes + self._left_bytes()
+
+    @property
+    def most_bytes(self) -> int:
+        """What may be kept, by the budget and by the memory when it was last looked at."""
+        if self._most_bytes is None:
+            return self.budget_bytes
+        return max(min(self.budget_bytes, self._most_bytes), 0)
+
     def make_room(self, num_bytes: int) -> bool:
         """False where it can't be had: it is too much, or all the rest is needed."""
-        return num_bytes <= self.budget_bytes and self.shrink_to(self.budget_bytes - num_bytes)
+        most_bytes = self.most_bytes
+        return num_bytes <= most_bytes and self.shrink_to(most_bytes - num_bytes)
 
     def shrink_to(self, num_bytes: int) -> bool:
         while self.num_bytes > num_bytes:

@@ -142,6 +142,7 @@ class ModelStore:
         self._layout.check(cache, len(token_ids))
         text = encode_tokens(token_ids)
         root = self._inventory.root
+        self._budget.look()
         for use in way(root, text):
             if use.node.is_kept:
                 self._inventory.use(use.node, is_new_use=False)
@@ -202,6 +203,7 @@ class ModelStore:
             return
         arrays, notes = content
         num_bytes = sum(array.nbytes for array in arrays.values())
+        self._budget.look()  # they are there already, and are counted twice for a moment
         with self._budget.holding(parent), self._budget.holding(node):
             if self._budget.make_room(num_bytes - node.num_bytes):
                 self._inventory.admit(node, arrays, num_kept=node.num_tokens, notes=notes)
@@ -231,7 +233,7 @@ class ModelStore:
         while node is not None:
             num_bytes += node.num_bytes
             node = node.parent
-        return num_bytes <= self._budget.budget_bytes
+        return num_bytes <= self._budget.most_bytes
 
     def _store(self, plans: Sequence[Plan]) -> None:
         """As many as there is room for, parents first; all in one evaluation."""

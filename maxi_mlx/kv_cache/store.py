@@ -22,8 +22,9 @@ _TOKEN_COST_S = 1e-3
 
 
 class PrefixStore:
-    """``post`` brings a function to the device thread from any other: a disk needs it. ``clock``
-    gives seconds."""
+    """``post`` brings a function to the device thread from any other: a disk needs it.
+    ``left_bytes`` is what of the device's memory may still be taken, and ``clock`` gives seconds.
+    """
 
     def __init__(
         self,
@@ -31,12 +32,13 @@ class PrefixStore:
         *,
         disk: DiskPort | None = None,
         post: Post | None = None,
+        left_bytes: Callable[[], int] | None = None,
         clock: Callable[[], float] = time.monotonic,
         block_tokens: int = BLOCK_TOKENS,
     ) -> None:
         if disk is not None and post is None:
             raise TypeError("a store with a disk needs `post`, for what the disk answers")
-        self._budget = Budget(budget_bytes)
+        self._budget = Budget(budget_bytes, left_bytes)
         self._shelf = Shelf(disk, post) if disk is not None and post is not None else None
         self._clock = clock
         self._block_tokens = block_tokens

@@ -10,10 +10,11 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx_lm.generate import generate_step
-from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.cache import KVCache, make_prompt_cache
 
-from maxi_mlx.engine import logits_edits
-from maxi_mlx.engine.batch import DecodeBatch, Newcomer, can_batch, likeliest
+from maxi_mlx.engine import batch_cache, logits_edits
+from maxi_mlx.engine.batch import DecodeBatch, Newcomer, likeliest
+from maxi_mlx.engine.batch_cache import CachesLost, can_batch, evaluate
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.row import Row, RowSampling, draw_key
 from tests.engine.conftest import LoadTiny
@@ -261,6 +262,58 @@ def test_a_join_that_fails_leaves_the_batch_as_it_was(load_tiny: LoadTiny) -> No
         assert bench.tokens[row] == alone(model, prompt, len(bench.tokens[row]))
 
 
+NUM_LAYERS = 16
+
+
+def read_cache(num_tokens: int) -> list[KVCache]:
+    """Of a model of many layers: what a row has read."""
+    cache = [KVCache() for _ in range(NUM_LAYERS)]
+    for layer, entry in enumerate(cache):
+        entry.update_and_fetch(*(mx.full((1, 2, num_tokens, 64), layer + k) for k in (0.0, 0.5)))
+    evaluate(cache)
+    return cache
+
+
+@pytest.mark.parametrize("num_rows", [1, 3])
+def test_joining_has_only_some_layers_in_memory_twice(
+    num_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = [make_row(token_ids=[1] * 257) for _ in range(num_rows)]
+    batch = DecodeBatch(None)
+    batch.join([Newcomer(row, read_cache(256)) for row in first], vocabulary_size=100)
+    second = [Newcomer(make_row(token_ids=[1] * 513), read_cache(512)) for _ in range(2)]
+    layer_bytes = (num_rows + 2) * 512 * 2 * 2 * 64 * 4
+    monkeypatch.setattr(batch_cache, "COPY_BYTES", layer_bytes)
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    batch.join(second, vocabulary_size=100)
+    # What is new of a group, merged and joined; and what padding adds to layers that are done.
+    padding_bytes = NUM_LAYERS * layer_bytes * num_rows // (num_rows + 2) // 2
+    assert mx.get_peak_memory() - before <= 3 * layer_bytes + padding_bytes
+    assert batch.cache_bytes == NUM_LAYERS * layer_bytes
+    for layer, entry in enumerate(batch._cache):
+        assert entry.keys.shape == (num_rows + 2, 2, 512, 64)
+        assert mx.array_equal(entry.left_padding, mx.array([256] * num_rows + [0, 0]))
+        assert mx.all(entry.values[:, :, 256:] == layer + 0.5)
+    assert all(cache == [None] * NUM_LAYERS for cache in (newcomer.cache for newcomer in second))
+    batch.leave(set(first))
+    assert batch.cache_bytes == 2 * NUM_LAYERS * 512 * 2 * 2 * 64 * 4
+
+
+@pytest.mark.parametrize("num_rows", [0, 1, 3])
+def test_a_join_that_fails_half_way_says_so(num_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = DecodeBatch(None)
+    rows = [make_row(token_ids=[1] * 257) for _ in range(num_rows)]
+    if rows:
+        batch.join([Newcomer(row, read_cache(256)) for row in rows], vocabulary_size=100)
+    monkeypatch.setattr(batch_cache, "COPY_BYTES", 1)
+    newcomers = [Newcomer(make_row(token_ids=[1] * 257), read_cache(256)) for _ in range(2)]
+    newcomers[1].cache[5].keys = mx.zeros((1, 3, 256, 64))  # a head too many
+    with pytest.raises(CachesLost):
+        batch.join(newcomers, vocabulary_size=100)
+    assert batch.rows == rows
+
+
 def test_many_answers_to_one_prompt_join_in_one_copy(load_tiny: LoadTiny) -> None:
     """Joining one after the other would copy the batch as often as there are answers."""
     model = load_tiny("llama")
@@ -272,7 +325,7 @@ def test_many_answers_to_one_prompt_join_in_one_copy(load_tiny: LoadTiny) -> Non
     rows = [make_row(token_ids=list(prompt), num_prompt_tokens=400) for _ in range(64)]
     mx.reset_peak_memory()
     before = mx.get_active_memory()
-    batch.join([Newcomer(row, cache) for row in rows], vocabulary_size=model.vocabulary_size)
+    batch.join([Newcomer(row, list(cache)) for row in rows], vocabulary_size=model.vocabulary_size)
     batch.step()
     batch.settle()
     taken = mx.get_peak_memory() - before

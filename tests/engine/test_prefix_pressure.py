@@ -40,7 +40,7 @@ def test_a_row_alone_gets_what_is_stored(load_tiny: LoadTiny) -> None:
     """It has nobody to wait for, and yet it must not outgrow the memory."""
     model = load_tiny("llama")
     desk = Desk(model, cache_bytes=64 * MEGABYTES)
-    stored = filled(desk)
+    stored = filled(desk, 40)
     desk.budget = 0
     (row,) = desk.submit(prompt_of(200, 50), max_tokens=20)
     desk.scheduler.prepare(outbox := [])

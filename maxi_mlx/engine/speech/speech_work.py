@@ -58,6 +58,10 @@ class SpeechWork:
         return int(bool(self._running))
 
     @property
+    def worthwhile_slice_s(self) -> float:
+        return 0.0
+
+    @property
     def is_waiting_for_disk(self) -> bool:
         return False
 

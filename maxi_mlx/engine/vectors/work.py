@@ -107,6 +107,10 @@ class VectorWork:
         return min(len(self._jobs), 1)
 
     @property
+    def worthwhile_slice_s(self) -> float:
+        return 0.0
+
+    @property
     def is_waiting_for_disk(self) -> bool:
         return False
 

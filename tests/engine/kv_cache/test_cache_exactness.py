@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from maxi_mlx.engine.batch import extract_cache, merge_caches
+from maxi_mlx.engine.batch_cache import extract_cache, merge_caches
 from maxi_mlx.engine.cache_form import CacheForm
 from maxi_mlx.engine.language_model import LanguageModel, load_language_model
 from maxi_mlx.kv_cache.model_store import ModelStore

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from maxi_mlx.engine.batch import extract_cache, merge_caches
+from maxi_mlx.engine.batch_cache import extract_cache, merge_caches
 from maxi_mlx.kv_cache.model_store import ModelStore
 from maxi_mlx.kv_cache.store import PrefixStore
 from maxi_mlx.kv_cache.worth import MAX_CHECKPOINTS
@@ -142,6 +142,25 @@ def test_of_a_text_larger_than_the_budget_the_beginning_is_kept() -> None:
         model.keep(text, cache_of(growing, text))
         assert model.find(text, most_tokens=95).num_tokens == 30
         assert store.num_bytes == 30 * TOKEN_BYTES
+
+
+def test_no_more_is_kept_than_memory_is_left() -> None:
+    left_tokens = 25
+    store = PrefixStore(1 << 20, left_bytes=lambda: left_tokens * TOKEN_BYTES, block_tokens=10)
+    model = store.open("model", growing)
+    first, second = prompt_of(95, 1), prompt_of(95, 2)
+    model.keep(first, cache_of(growing, first))
+    assert model.find(first, most_tokens=95).num_tokens == 20
+    left_tokens = 0
+    model.keep(second, cache_of(growing, second))
+    assert model.find(second, most_tokens=95).num_tokens == 20, "in place of the first"
+    assert store.num_bytes == 20 * TOKEN_BYTES
+    left_tokens = -10
+    model.keep(first, cache_of(growing, first))
+    assert store.num_bytes == 10 * TOKEN_BYTES
+    left_tokens = -30  # what is too much goes when the device thread says so
+    model.keep(second, cache_of(growing, second))
+    assert store.num_bytes == 10 * TOKEN_BYTES
 
 
 def test_a_budget_may_change() -> None:
