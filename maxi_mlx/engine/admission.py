@@ -39,10 +39,9 @@ def check_memory(
     n, param = request.n, "messages" if request.is_chat else "prompt"
     budget_bytes = limit_bytes - model.entry.all_weight_bytes
     for prompt in token_ids:
-        needed_bytes = model.kv_cost.batch_bytes([len(prompt) + _ANSWER_TOKENS] * n)
-        needed_bytes += model.moment_bytes(
-            needed_bytes, num_rows=n, num_tokens=min(len(prompt), slice_tokens)
-        )
+        lengths = [len(prompt) + _ANSWER_TOKENS] * n
+        needed_bytes = model.kv_cost.batch_bytes(lengths)
+        needed_bytes += model.moment_bytes(needed_bytes, lengths, slice_tokens=slice_tokens)
         if needed_bytes > budget_bytes:
             raise DoesNotFit(
                 f"A prompt of {len(prompt)} tokens with {n} answers needs "

@@ -29,6 +29,7 @@ from maxi_mlx.engine.grammar.tokens import GrammarTokenizer, encoder_of
 from maxi_mlx.engine.habits import Habits, read_habits
 from maxi_mlx.engine.kv_cost import KVCost, measure
 from maxi_mlx.engine.loading import Loading, Steps, finish, result_of
+from maxi_mlx.engine.memory_need import num_heads
 from maxi_mlx.engine.pass_cost import PassCost, measure_pass
 from maxi_mlx.engine.read_ahead import evaluate_behind
 from maxi_mlx.engine.vision.eyes import Eyes, SeeingFolder, make_eyes, seeing_folder
@@ -71,10 +72,12 @@ class LanguageModel:
     # transformers' encode changes the tokenizer's own state for the time of a call.
     tokenizer_lock: Lock = field(default_factory=Lock)
 
-    def moment_bytes(self, kv_bytes: int, *, num_rows: int, num_tokens: int) -> int:
-        """What so many rows with such caches may take more for a moment: their steps, a slice of
-        so many tokens, and some layers that are there twice."""
-        of_passes = self.pass_cost.num_bytes(num_rows=num_rows, num_tokens=num_tokens)
+    def moment_bytes(self, kv_bytes: int, lengths: Sequence[int], *, slice_tokens: int) -> int:
+        """What rows of such lengths in tokens, and with such caches, may take more for a moment:
+        their steps, a slice, and some layers that are there twice."""
+        of_passes = self.pass_cost.num_bytes(
+            num_rows=len(lengths), length=max(lengths, default=0), slice_tokens=slice_tokens
+        )
         return of_passes + self.kv_cost.copy_bytes(kv_bytes)
 
 
@@ -104,7 +107,9 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
         _run_once(model, cache)
         yield None
     kv_cost = measure(cache)
-    pass_cost = measure_pass(partial(model, cache=cache), cache, vocabulary_size=vocabulary_size)
+    pass_cost = measure_pass(
+        model, cache, vocabulary_size=vocabulary_size, num_heads=num_heads(entry)
+    )
     yield None
     tokenizer = yield from result_of(making_tokenizer)
     texts = yield from loading.elsewhere(partial(_read_texts, entry, tokenizer, vocabulary_size))

@@ -48,14 +48,14 @@ def need_of(entry: ModelEntry, *, kv_bits: int | None, max_kv_size: int | None) 
     tokens = min(tokens, _ADMITTED_TOKENS)
     kv_bytes = 0
     if entry.kind in _WRITERS:
-        try:
-            config = read_object(entry.path / "config.json")
-        except BrokenFile:
-            config = {}
-        inner = config.get("text_config")
-        values = {**config, **inner} if isinstance(inner, dict) else config
+        values = _text_config(entry)
         kv_bytes = int(tokens * _values_per_token(values) * _value_bytes(values, kv_bits))
     return MemoryNeed(weight_bytes=entry.weight_bytes, kv_bytes=kv_bytes, num_tokens=tokens)
+
+
+def num_heads(entry: ModelEntry) -> int:
+    """How many queries a token has in a layer, by config.json; 0 where it says nothing."""
+    return _heads(_text_config(entry))
 
 
 def check_ever_fits(entry: ModelEntry, need: MemoryNeed, limit_bytes: int) -> None:
@@ -73,13 +73,27 @@ def check_ever_fits(entry: ModelEntry, need: MemoryNeed, limit_bytes: int) -> No
         )
 
 
+def _text_config(entry: ModelEntry) -> Mapping[str, Any]:
+    """Of a model that reads more than text, that part; empty where nothing can be read."""
+    try:
+        config = read_object(entry.path / "config.json")
+    except BrokenFile:
+        return {}
+    inner = config.get("text_config")
+    return {**config, **inner} if isinstance(inner, dict) else config
+
+
+def _heads(config: Mapping[str, Any]) -> int:
+    return _count(config, "num_attention_heads", "n_head", "n_heads")
+
+
 def _values_per_token(config: Mapping[str, Any]) -> int:
     """Over all layers; layers with a window or a state take less, so that this is the most."""
     layers = _count(config, "num_hidden_layers", "n_layer", "n_layers")
     latent = _count(config, "kv_lora_rank")
     if latent:
         return layers * (latent + _count(config, "qk_rope_head_dim"))
-    heads = _count(config, "num_attention_heads", "n_head", "n_heads")
+    heads = _heads(config)
     size = _count(config, "head_dim") or _count(config, "hidden_size", "n_embd", "d_model") // max(
         heads, 1
     )

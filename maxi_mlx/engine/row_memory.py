@@ -48,9 +48,7 @@ class RowMemory:
             lengths, most_padding_bytes=self._model.entry.all_weight_bytes
         )
         needed_bytes += self._model.moment_bytes(
-            needed_bytes,
-            num_rows=len(lengths),
-            num_tokens=min(max(lengths, default=0), self._slice_tokens),
+            needed_bytes, lengths, slice_tokens=self._slice_tokens
         )
         missing_bytes = needed_bytes - (self.left_bytes() + held_bytes)
         if missing_bytes <= 0:

@@ -346,3 +346,18 @@ def test_memory_of_a_mac() -> None:
         "Pages purgeable:                             10.\n"
     )
     assert _mac_available(text) == 16384 * 13210
+
+
+def test_what_work_takes_for_a_moment_is_measured_and_the_peak_is_kept() -> None:
+    import mlx.core as mx
+
+    held = mx.zeros(1000)
+    mx.eval(held)
+    mx.eval(mx.ones(1_000_000) + 1)  # a peak from before
+    before = device.memory(0).peak_bytes
+
+    def work() -> None:
+        mx.eval(mx.ones(100_000) + held.sum())
+
+    assert 400_000 <= device.transient_bytes(work) <= 1_000_000
+    assert device.memory(0).peak_bytes >= before >= 4_000_000

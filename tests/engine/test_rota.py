@@ -160,6 +160,34 @@ def test_a_prompt_of_one_model_leaves_another_models_answer_its_share(
     assert sorted(gaps)[int(len(gaps) * 0.9)] <= 0.1
 
 
+@pytest.mark.parametrize(("num_prompts", "num_slices"), [(1, 6), (6, 2)])
+def test_prompts_that_wait_together_share_slices_worth_their_fixed_cost(
+    num_prompts: int, num_slices: int, load_tiny: LoadTiny
+) -> None:
+    """A pass takes 20 ms and half a millisecond a token: of a slice that a step of 4 ms pays for,
+    all is fixed cost. One prompt by itself gets such slices all the same."""
+    settings = replace(STRATEGIES["balanced"], decode_share=0.5)
+    model = slow(load_tiny("llama"), step_s=0.004, fixed_s=0.02, token_s=0.0005)
+    scheduler, rota = scheduler_of(model, settings), Rota(settings)
+    for length in (20, 40, 80, 20, 40, 80, 30, 60, 100):  # until it knows what a pass costs
+        submit(scheduler, prompt_of(length, length), 1)
+        while scheduler.has_work:
+            rota.turn([scheduler])
+    running = submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(5):
+        rota.turn([scheduler])
+    before = len(model.model.slices)
+    rows = [submit(scheduler, prompt_of(240 // num_prompts, 10 + i), 9) for i in range(num_prompts)]
+    while not all(row.num_generated for row in rows):
+        rota.turn([scheduler])
+    taken = model.model.slices[before:]
+    if num_prompts == 1:
+        assert len(taken) >= num_slices
+    else:
+        assert len(taken) <= num_slices
+    assert running.num_generated >= len(taken)
+
+
 def test_prompts_of_two_models_are_read_in_turn(load_tiny: LoadTiny) -> None:
     models = [slow(load_tiny("llama")), slow(load_tiny("qwen3"))]
     schedulers, rota = [scheduler_of(model) for model in models], Rota(SETTINGS)

@@ -8,6 +8,8 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from maxi_mlx.engine import batch_cache
+from maxi_mlx.engine.kv_cost import KVCost, Part
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import FaultNews
 from maxi_mlx.engine.sampling import BatchSampler
@@ -137,6 +139,64 @@ def test_a_broken_step_fails_its_rows_and_the_next_request_is_served(
     (good,) = desk.submit([10, 20, 30], max_tokens=30)
     desk.run()
     assert len(desk.tokens(good)) == 30
+
+
+class Breaking:
+    """Merging layers fails from the second group on, as often as it is told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, num_failing: int) -> None:
+        self.num_failing = num_failing
+        self._num_calls = 0
+        self._real = batch_cache._joined
+        monkeypatch.setattr(batch_cache, "COPY_BYTES", 1)  # a group a layer
+        monkeypatch.setattr(batch_cache, "_joined", self)
+
+    def __call__(self, *layers: Any, is_merged: bool) -> Any:
+        self._num_calls += 1
+        if self._num_calls % 2 == 0 and self.num_failing:
+            self.num_failing -= 1
+            raise RuntimeError("[malloc] no memory for a layer")
+        return self._real(*layers, is_merged=is_merged)
+
+
+@pytest.mark.parametrize("num_running", [1, 2])
+def test_a_join_that_fails_half_way_ends_the_newcomer_alone(
+    num_running: int, load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch's caches are lost with it: its rows are read anew, and go on as if nothing was."""
+    model = load_tiny("llama")
+    desk = Desk(model)
+    prompts = [prompt_of(20 + i, i) for i in range(num_running)]
+    rows = [desk.submit(prompt, max_tokens=30)[0] for prompt in prompts]
+    desk.step(8)
+    breaking = Breaking(monkeypatch, 1)
+    (late,) = desk.submit(prompt_of(9, 9), max_tokens=30)
+    desk.run()
+    assert not breaking.num_failing
+    assert isinstance(desk.of(late)[-1], FaultNews)
+    for row, prompt in zip(rows, prompts, strict=True):
+        assert desk.tokens(row) == alone(model, prompt, 30)
+
+
+def test_batches_that_can_not_be_united_go_on(
+    load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_tiny("llama")
+    cost = KVCost((Part(1, 0, None),))
+    entry = replace(model.entry, weight_bytes=cost.padding_bytes([10, 400]))
+    light = replace(model, entry=entry, kv_cost=cost)
+    desk = Desk(light, replace(BALANCED, decode_share=1e-6))
+    wishes = {10: 150, 11: 5, 300: 150, 400: 150}
+    prompts = {length: prompt_of(length, length) for length in wishes}
+    rows = {length: desk.submit(prompts[length], max_tokens=wishes[length])[0] for length in wishes}
+    while not (len(desk.scheduler._batches) == 2 and desk.tokens(rows[400])):
+        assert desk.scheduler.has_work
+        desk.step()
+    breaking = Breaking(monkeypatch, 1)
+    desk.run()
+    assert not breaking.num_failing
+    for length, row in rows.items():
+        assert desk.tokens(row) == alone(model, prompts[length], wishes[length])
 
 
 def test_a_sampler_that_fails_for_one_row_ends_that_row_alone(
