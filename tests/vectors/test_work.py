@@ -171,6 +171,22 @@ def test_a_slice_has_as_many_layers_as_it_has_time_for(slow: VectorWork, echo: E
     assert echo.num_layers == 2
 
 
+def test_what_a_batch_under_way_takes_is_reserved(
+    echo: Echo, slow: VectorWork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = BatchSize(width=64, token_bytes=100, pair_bytes=2)
+    size.learn(1, 40, 0.06)
+    monkeypatch.setattr(slow, "size", size)
+    slow.submit(job(1, length=50))
+    assert slow.promised_bytes == 0
+    slow.read(0.01, [])
+    assert slow.promised_bytes == 50 * (100 + 2 * 50)
+    while slow.has_work:
+        slow.read(0.05, [])
+    assert slow.promised_bytes == 0
+    assert echo.batches == [[1]]
+
+
 def test_a_short_batch_is_computed_at_once(work: VectorWork, echo: Echo) -> None:
     work.size.learn(1, 40, 0.001)
     work.submit(job(1))

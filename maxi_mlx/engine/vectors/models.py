@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 
 from maxi_mlx.catalog.kinds import reads_pairs
 from maxi_mlx.core.models import EmbeddingForm
+from maxi_mlx.engine.device import transient_bytes
 from maxi_mlx.engine.loading import Loading, Steps
 from maxi_mlx.engine.vectors.batches import BatchSize
 from maxi_mlx.engine.vectors.encoders import (
@@ -204,9 +205,6 @@ def measure(model: VectorModel, *, width: int, limit: int) -> BatchSize:
 
 
 def _peak_bytes(model: VectorModel, num_tokens: int) -> int:
-    model.compute([TokenRow(ids=[0] * num_tokens)])
-    mx.clear_cache()
-    before = mx.get_active_memory()
-    mx.reset_peak_memory()
-    model.compute([TokenRow(ids=[0] * num_tokens)])
-    return mx.get_peak_memory() - before
+    rows = [TokenRow(ids=[0] * num_tokens)]
+    model.compute(rows)  # compiles its kernels
+    return transient_bytes(lambda: model.compute(rows))

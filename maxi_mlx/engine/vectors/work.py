@@ -116,7 +116,9 @@ class VectorWork:
 
     @property
     def promised_bytes(self) -> int:
-        return 0
+        """Of a batch whose layers are computed apart: others' rows come in between."""
+        batch = self._batch
+        return self.size.memory_bytes(len(batch.rows), batch.longest) if batch is not None else 0
 
     @property
     def newest_s(self) -> float | None:
