@@ -31,7 +31,6 @@ def check_memory(
     token_ids: Sequence[Sequence[int]],
     *,
     limit_bytes: int,
-    slice_tokens: int,
 ) -> int:
     """Refuses prompts whose caches could not fit even with nothing else running; says what the
     largest of them needs."""
@@ -39,13 +38,11 @@ def check_memory(
     n, param = request.n, "messages" if request.is_chat else "prompt"
     budget_bytes = limit_bytes - model.entry.all_weight_bytes
     for prompt in token_ids:
-        lengths = [len(prompt) + _ANSWER_TOKENS] * n
-        needed_bytes = model.kv_cost.batch_bytes(lengths)
-        needed_bytes += model.moment_bytes(needed_bytes, lengths, slice_tokens=slice_tokens)
+        needed_bytes = model.kv_cost.batch_bytes([len(prompt) + _ANSWER_TOKENS] * n)
         if needed_bytes > budget_bytes:
             raise DoesNotFit(
                 f"A prompt of {len(prompt)} tokens with {n} answers needs "
-                f"{needed_bytes / 2**20:.0f} MiB on {model.entry.id}, but "
+                f"{needed_bytes / 2**20:.0f} MiB of KV cache on {model.entry.id}, but "
                 f"{max(budget_bytes, 0) / 2**20:.0f} MiB are left beside its weights. Shorten the "
                 "prompt, or ask for fewer answers.",
                 param=param,

@@ -18,7 +18,13 @@ from typing import Any, cast
 
 import mlx.core as mx
 
-from maxi_mlx.engine.batch_cache import cache_bytes, evaluate, extract_cache, join_caches
+from maxi_mlx.engine.batch_cache import (
+    cache_bytes,
+    evaluate,
+    evaluate_by_layers,
+    extract_cache,
+    join_caches,
+)
 from maxi_mlx.engine.grammar.masks import MaskWriter
 from maxi_mlx.engine.guide import Guide, Masks, write_masks
 from maxi_mlx.engine.logits_edits import LogitsEdits
@@ -56,7 +62,7 @@ class _Scores:
         return replace(scores, logprob=cast(float, logprob))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Newcomer:
     """A row that may start: its tokens, less the last one, are in ``cache``, a list of its own,
     though rows of one prompt may have the same layers in it."""
@@ -157,7 +163,7 @@ class DecodeBatch:
                 entry.filter(keep)
         # Lazy slices would hold the whole old batch in memory.
         mx.eval(self._inputs)
-        evaluate(self._cache)
+        evaluate_by_layers(self._cache)
 
     def settle(self) -> list[StepToken]:
         """Waits for the step under way, and returns its tokens."""

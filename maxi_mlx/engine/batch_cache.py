@@ -17,7 +17,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from maxi_mlx.engine.kv_cost import COPY_BYTES
 
 
-class CachesLost(RuntimeError):
+class CachesLost(Exception):
     """Joining failed half way: some layers have the newcomers, some have not."""
 
 
@@ -38,8 +38,13 @@ def cache_bytes(cache: Iterable[Any]) -> int:
 
 def evaluate(cache: Sequence[Any]) -> None:
     """Computes what a cache holds, so that nothing lazy outlives the work that made it."""
+    mx.eval([entry.state for entry in cache if not entry.empty()])
+
+
+def evaluate_by_layers(cache: Sequence[Any]) -> None:
+    """The same of one that was made of another: a few layers of both are there at a time."""
     for layers in _groups([cache]):
-        mx.eval([cache[layer].state for layer in layers if not cache[layer].empty()])
+        evaluate([cache[layer] for layer in layers])
 
 
 def merge_caches(caches: Sequence[list[Any]]) -> list[Any]:
@@ -83,7 +88,7 @@ def join_caches(
         except Exception as error:
             if not joined:
                 raise
-            raise CachesLost(str(error)) from error
+            raise CachesLost from error
         joined += made
         for cache in sources:
             for layer in layers:

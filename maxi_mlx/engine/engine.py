@@ -318,13 +318,8 @@ class Engine:
         model = handle.model
         prompts = await self._read(request, handle.prompts.build)
         token_ids = [prompt.token_ids for prompt in prompts]
-        needed_bytes = check_memory(
-            request,
-            model,
-            token_ids,
-            limit_bytes=self._device.limit_bytes,
-            slice_tokens=self._settings.scheduler.prefill_slice_tokens,
-        )
+        limit_bytes = self._device.limit_bytes
+        needed_bytes = check_memory(request, model, token_ids, limit_bytes=limit_bytes)
         await self._pool.make_room(needed_bytes)
         generation = Generation(
             mailbox=Mailbox(),

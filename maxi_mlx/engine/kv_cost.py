@@ -60,15 +60,17 @@ class KVCost:
         return len(lengths) * self.row_bytes(max(lengths, default=0))
 
     def copy_bytes(self, held_bytes: int) -> int:
-        """What caches of so many bytes take more while they are made anew, a few layers at once."""
+        """What caches of so many bytes take more while they are made anew, a few layers at once:
+        these, and of one layer those that are merged first."""
         layer_bytes = -(-held_bytes // max(len(self.parts), 1))
-        return min(held_bytes, COPY_BYTES + layer_bytes)
+        return min(held_bytes, COPY_BYTES + layer_bytes) + layer_bytes
 
 
-def _leaves(cache: Iterable[Any]) -> Iterable[Any]:
+def leaves(cache: Iterable[Any]) -> Iterable[Any]:
+    """A cache's layers, and where a layer has several, each of them."""
     for entry in cache:
         if hasattr(entry, "caches"):
-            yield from _leaves(entry.caches)
+            yield from leaves(entry.caches)
         else:
             yield entry
 
@@ -84,7 +86,7 @@ def _unknown_part(entry: Any) -> Part:
 def measure(cache: Sequence[Any]) -> KVCost:
     """Reads the cost off a cache that holds one token of one row."""
     parts = []
-    for entry in _leaves(cache):
+    for entry in leaves(cache):
         if entry.empty():
             continue
         keys = getattr(entry, "keys", None)

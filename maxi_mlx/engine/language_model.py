@@ -72,14 +72,6 @@ class LanguageModel:
     # transformers' encode changes the tokenizer's own state for the time of a call.
     tokenizer_lock: Lock = field(default_factory=Lock)
 
-    def moment_bytes(self, kv_bytes: int, lengths: Sequence[int], *, slice_tokens: int) -> int:
-        """What rows of such lengths in tokens, and with such caches, may take more for a moment:
-        their steps, a slice, and some layers that are there twice."""
-        of_passes = self.pass_cost.num_bytes(
-            num_rows=len(lengths), length=max(lengths, default=0), slice_tokens=slice_tokens
-        )
-        return of_passes + self.kv_cost.copy_bytes(kv_bytes)
-
 
 def load_language_model(entry: ModelEntry, form: CacheForm) -> LanguageModel:
     """Loads a folder at once, with nobody else on the device."""
@@ -107,10 +99,9 @@ def language_model_steps(loading: Loading, form: CacheForm) -> Steps[LanguageMod
         _run_once(model, cache)
         yield None
     kv_cost = measure(cache)
-    pass_cost = measure_pass(
+    pass_cost = yield from measure_pass(
         model, cache, vocabulary_size=vocabulary_size, num_heads=num_heads(entry)
     )
-    yield None
     tokenizer = yield from result_of(making_tokenizer)
     texts = yield from loading.elsewhere(partial(_read_texts, entry, tokenizer, vocabulary_size))
     eyes = yield from make_eyes(loading, model, seeing)

@@ -255,6 +255,7 @@ class ModelPool:
         pinned_bytes += entry.all_weight_bytes - entry.weight_bytes  # its base stays beside it
         coming_bytes = sum(slot.entry.weight_bytes for slot in busy)
         coming_bytes += sum(f.kv_cache_bytes for f in self._device_thread.reading.models.values())
+        coming_bytes += room.promised_bytes  # to the same requests
         has_hope = (
             need.num_bytes <= self._device_thread.limit_bytes - pinned_bytes
             and need.num_bytes <= room.host_bytes + coming_bytes

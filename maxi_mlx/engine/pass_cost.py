@@ -1,11 +1,12 @@
 """What a pass of a model takes in memory for as long as it lasts, beside weights and caches.
 
-Measured when the model is loaded: activations, logits, and states, which are there as they were and
-as they become; and what attention holds of each pair of tokens, where it is not computed in tiles.
+Measured when the model is loaded: activations, and states, which are there as they were and as they
+become; and what attention holds of each pair of tokens, where it is not computed in tiles.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,29 +15,45 @@ import mlx.core as mx
 from mlx_lm.models.base import scaled_dot_product_attention
 
 from maxi_mlx.engine.device import transient_bytes
+from maxi_mlx.engine.kv_cost import leaves
+from maxi_mlx.engine.loading import Steps
+
+logger = logging.getLogger(__name__)
 
 # One is launched before the last one's tokens are read.
 _STEPS_UNDER_WAY = 2
-# Arrays as wide as the vocabulary that a draw may have at once, in fp32, beside the logits.
-_DRAW_ARRAYS = 4
+# Arrays as wide as the vocabulary that a draw may have at once, in fp32, the logits among them.
+_DRAW_ARRAYS = 5
 _MEASURED_TOKENS = 8
-_MEASURED_PAIRS = 128  # tokens that look at as many
+_MEASURED_PAIRS = 64  # tokens that look at as many
+# A slice that is always possible.
+_LEAST_TOKENS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class PassCost:
-    """Bytes of steps for each row, and of a slice for each token and each pair of tokens of which
-    one looks at the other."""
+    """Bytes: of steps for each row; of a slice whatever it reads, for each token, and for each pair
+    of tokens of which one looks at the other."""
 
     row_bytes: int
+    slice_bytes: int
     token_bytes: int
     pair_bytes: int
 
-    def num_bytes(self, *, num_rows: int, length: int, slice_tokens: int) -> int:
-        """Of so many rows' steps, and a slice of the longest of them, which has ``length``."""
-        num_read = min(length, slice_tokens)
-        of_slice = num_read * (self.token_bytes + self.pair_bytes * length)
-        return num_rows * self.row_bytes + of_slice
+    def least_bytes(self, *, num_rows: int, prompt_tokens: int) -> int:
+        """Of so many rows' steps, and the smallest slice of a prompt, if any is read."""
+        of_steps = num_rows * self.row_bytes
+        if not prompt_tokens:
+            return of_steps
+        num_read = min(prompt_tokens, _LEAST_TOKENS)
+        of_token = self.token_bytes + self.pair_bytes * prompt_tokens
+        return of_steps + self.slice_bytes + num_read * of_token
+
+    def most_tokens(self, left_bytes: int, *, depth: int, most_tokens: int) -> int:
+        """The largest slice that so much memory is enough for, ``depth`` tokens into a prompt."""
+        of_token = self.token_bytes + self.pair_bytes * (depth + most_tokens)
+        fitting = (left_bytes - self.slice_bytes) // max(of_token, 1)
+        return min(max(fitting, _LEAST_TOKENS), most_tokens)
 
 
 def measure_pass(
@@ -45,32 +62,44 @@ def measure_pass(
     *,
     vocabulary_size: int,
     num_heads: int,
-) -> PassCost:
+) -> Steps[PassCost]:
     """``cache`` has read one token already. ``num_heads`` of queries, 0 if nobody knows."""
 
-    def step() -> None:
-        mx.eval(model(mx.array([[0]]), cache=cache), [entry.state for entry in cache])
+    def read(num_tokens: int) -> int:
+        def work() -> None:
+            model(mx.zeros((1, num_tokens), dtype=mx.uint32), cache=cache)
+            mx.eval([entry.state for entry in cache])
 
-    def read() -> None:
-        model(mx.zeros((1, _MEASURED_TOKENS), dtype=mx.uint32), cache=cache)
-        mx.eval([entry.state for entry in cache])
+        return transient_bytes(work)
 
-    step_bytes = transient_bytes(step) + _DRAW_ARRAYS * vocabulary_size * mx.float32.size
+    one_bytes = read(1)
+    yield None
+    token_bytes = max((read(_MEASURED_TOKENS) - one_bytes) // (_MEASURED_TOKENS - 1), 0)
+    yield None
+    draw_bytes = _DRAW_ARRAYS * vocabulary_size * mx.float32.size
     return PassCost(
-        row_bytes=_STEPS_UNDER_WAY * step_bytes,
-        token_bytes=-(-transient_bytes(read) // _MEASURED_TOKENS),
-        pair_bytes=_pair_bytes(cache, num_heads),
+        row_bytes=_STEPS_UNDER_WAY * (one_bytes + draw_bytes),
+        slice_bytes=max(one_bytes - token_bytes, 0),
+        token_bytes=token_bytes,
+        pair_bytes=(yield from _pair_bytes(cache, num_heads)),
     )
 
 
-def _pair_bytes(cache: Sequence[Any], num_heads: int) -> int:
+def _pair_bytes(cache: Sequence[Any], num_heads: int) -> Steps[int]:
     """Of attention over one layer's cache, as the model's would be: for so many pairs, and for four
     times as many, of which twice as many tokens have twice what each of them takes."""
-    entry = next((entry for entry in cache if getattr(entry, "keys", None) is not None), None)
-    if entry is None or not num_heads:
+    entry = next((leaf for leaf in leaves(cache) if getattr(leaf, "keys", None) is not None), None)
+    if entry is None:
         return 0
-    few, many = (_attention_bytes(entry, num_heads, n * _MEASURED_PAIRS) for n in (1, 2))
-    return max(-(-(many - 2 * few) // (2 * _MEASURED_PAIRS**2)), 0)
+    try:
+        few_bytes = _attention_bytes(entry, num_heads, _MEASURED_PAIRS)
+        yield None
+        many_bytes = _attention_bytes(entry, num_heads, 2 * _MEASURED_PAIRS)
+    except (AttributeError, ValueError, RuntimeError) as error:
+        # Of a form that we don't know: no reason not to load the model.
+        logger.info("what attention holds of a %s can't be measured: %s", type(entry), error)
+        return 0
+    return max(-(-(many_bytes - 2 * few_bytes) // (2 * _MEASURED_PAIRS**2)), 0)
 
 
 def _attention_bytes(entry: Any, num_heads: int, num_tokens: int) -> int:
@@ -82,8 +111,7 @@ def _attention_bytes(entry: Any, num_heads: int, num_tokens: int) -> int:
     )
     like = entry.keys[1] if is_quantised else entry.keys  # scales are of the model's type
     num_shared = like.shape[1]
-    if num_heads % num_shared:
-        return 0
+    num_heads = num_heads or num_shared
 
     def states(size: int) -> Any:
         plain = mx.zeros((1, num_shared, num_tokens, size), dtype=like.dtype)

@@ -61,9 +61,18 @@ class Reading:
 
     @property
     def worthwhile_slice_s(self) -> float:
-        """Prompts that could share a slice wait for all slices before theirs. One by itself has
-        nobody to share with: its slices are as short as the answers beside it like them."""
-        return self._slice_size.worthwhile_s if self.num_wanting > 1 else 0.0
+        """Prompts that share a slice wait for one, and not for one after the other. Those with
+        nobody to share with have slices as short as the answers beside them like."""
+        worthwhile_s = self._slice_size.worthwhile_s
+        num_tokens = self._slice_size.tokens_for(
+            worthwhile_s, depth=0, most_tokens=self._settings.prefill_slice_tokens
+        )
+        sharing = [
+            job
+            for job in self.jobs
+            if not self._siblings.is_waiting(job) and self._can_share(job, num_tokens // 2)
+        ]
+        return worthwhile_s if len(sharing) > 1 else 0.0
 
     @property
     def cache_bytes(self) -> int:
@@ -103,16 +112,19 @@ class Reading:
 
     # -- a slice -----------------------------------------------------------------------------
 
-    def read(self, slice_s: float) -> SliceEnd:
-        """A slice of one prompt, or several short ones whole, for about ``slice_s``."""
-        jobs = self._pick(self._budget_tokens(slice_s, depth=0))
+    def read(self, slice_s: float, left_bytes: int) -> SliceEnd:
+        """A slice of one prompt, or several short ones whole, for about ``slice_s``, and smaller
+        where what it takes for a moment is more than ``left_bytes``."""
+        jobs = self._pick(self._budget_tokens(slice_s, left_bytes, depth=0))
         depth = jobs[0].num_processed
         started = time.perf_counter()
         try:
             if len(jobs) == 1:
                 if self._looked(jobs[0]):
                     return SliceEnd(read=jobs, depth=depth)
-                num_tokens = self._read_one(jobs[0], self._budget_tokens(slice_s, depth=depth))
+                num_tokens = self._read_one(
+                    jobs[0], self._budget_tokens(slice_s, left_bytes, depth=depth)
+                )
             else:
                 num_tokens = read_prompts_together(self._model.model, jobs)
                 self.num_prefill_tokens += sum(job.num_processed for job in jobs)
@@ -125,10 +137,11 @@ class Reading:
             mx.clear_cache()
         return SliceEnd(read=jobs, depth=depth if num_tokens else 0)
 
-    def _budget_tokens(self, slice_s: float, *, depth: int) -> int:
-        return self._slice_size.tokens_for(
-            slice_s, depth=depth, most_tokens=self._settings.prefill_slice_tokens
+    def _budget_tokens(self, slice_s: float, left_bytes: int, *, depth: int) -> int:
+        most_tokens = self._model.pass_cost.most_tokens(
+            left_bytes, depth=depth, most_tokens=self._settings.prefill_slice_tokens
         )
+        return self._slice_size.tokens_for(slice_s, depth=depth, most_tokens=most_tokens)
 
     def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
         """A slice of one prompt, up to where a sibling takes a copy, or a message ends; returns

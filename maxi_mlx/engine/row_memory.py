@@ -21,25 +21,30 @@ _GROWTH_TOKENS = 256
 
 class RowMemory:
     """``left_bytes`` is what may still be taken, less what other models' rows were promised;
-    ``needed_bytes`` is what this model's rows were found to fit with, and ``slice_tokens`` the
-    most that are read of prompts at once."""
+    ``needed_bytes`` is what this model's rows were found to fit with: their caches, and what steps,
+    the smallest slice and copies take for a moment."""
 
     def __init__(
         self,
         model: LanguageModel,
         prefixes: Prefixes,
         left_bytes: Callable[[], int],
-        *,
-        slice_tokens: int,
     ) -> None:
         self._model = model
-        self._slice_tokens = slice_tokens
         self._prefixes = prefixes
         self.left_bytes = left_bytes
         self.needed_bytes = 0
 
-    def fits(self, rows: Sequence[Row], newcomers: Sequence[Row], *, held_bytes: int) -> bool:
-        """Whether all rows may grow for a while yet, of which ``rows`` hold so much already."""
+    def fits(
+        self,
+        rows: Sequence[Row],
+        newcomers: Sequence[Row],
+        *,
+        held_bytes: int,
+        prompt_tokens: int,
+    ) -> bool:
+        """Whether all rows may grow for a while yet, of which ``rows`` hold so much already;
+        ``prompt_tokens`` has the longest prompt that is read for any."""
         lengths = [
             len(row.token_ids) + min(row.num_tokens_left, _GROWTH_TOKENS)
             for row in (*rows, *newcomers)
@@ -47,8 +52,10 @@ class RowMemory:
         needed_bytes = self._model.kv_cost.batches_bytes(
             lengths, most_padding_bytes=self._model.entry.all_weight_bytes
         )
-        needed_bytes += self._model.moment_bytes(
-            needed_bytes, lengths, slice_tokens=self._slice_tokens
+        if len(lengths) > 1:  # one alone keeps its own cache
+            needed_bytes += self._model.kv_cost.copy_bytes(needed_bytes)
+        needed_bytes += self._model.pass_cost.least_bytes(
+            num_rows=len(lengths), prompt_tokens=prompt_tokens
         )
         missing_bytes = needed_bytes - (self.left_bytes() + held_bytes)
         if missing_bytes <= 0:

@@ -24,8 +24,8 @@ from maxi_mlx.engine.company import pair_to_unite, starting
 from maxi_mlx.engine.device_work import WorkFigures
 from maxi_mlx.engine.fair_queue import FairQueue
 from maxi_mlx.engine.language_model import LanguageModel
-from maxi_mlx.engine.mailbox import Mailbox, Outbox, TokenNews
-from maxi_mlx.engine.news import post_faults, post_progress
+from maxi_mlx.engine.mailbox import Mailbox, Outbox
+from maxi_mlx.engine.news import post_faults, post_progress, post_token
 from maxi_mlx.engine.prefixes import Prefixes
 from maxi_mlx.engine.reading import Reading
 from maxi_mlx.engine.row import PromptJob, Row, resume
@@ -55,9 +55,7 @@ class Scheduler:
         self.model = model
         self.prefixes = prefixes
         self._settings = settings
-        self._memory = RowMemory(
-            model, prefixes, memory_left_bytes, slice_tokens=settings.prefill_slice_tokens
-        )
+        self._memory = RowMemory(model, prefixes, memory_left_bytes)
         self._may_overrun = may_overrun
         self._waiting = FairQueue()
         self.reading = Reading(model, settings, prefixes)
@@ -195,7 +193,13 @@ class Scheduler:
         return self._fits(newcomers=job.rows)
 
     def _fits(self, *, newcomers: list[Row]) -> bool:
-        return self._memory.fits(self._rows(), newcomers, held_bytes=self.kv_cache_bytes)
+        read = [*newcomers, *(job.rows[0] for job in self.reading.jobs)]
+        return self._memory.fits(
+            self._rows(),
+            newcomers,
+            held_bytes=self.kv_cache_bytes,
+            prompt_tokens=max((len(row.token_ids) for row in read), default=0),
+        )
 
     def _rows(self) -> list[Row]:
         """Those that hold memory."""
@@ -210,7 +214,7 @@ class Scheduler:
         if done:  # else they have left meanwhile
             self._start(done, outbox)
             return
-        end = self.reading.read(slice_s)
+        end = self.reading.read(slice_s, self._memory.left_bytes() - self.promised_bytes)
         for job in end.read:
             if job.num_remaining:
                 post_progress(job, job.num_processed, outbox)
@@ -230,6 +234,12 @@ class Scheduler:
     def _start(self, done: list[PromptJob], outbox: Outbox) -> None:
         """Has the rows of prompts that were read decode."""
         self._is_start_due = False
+        # Together they failed before: whose fault it was shows as each starts by itself.
+        are_apart = any(job.must_read_alone for job in done)
+        for jobs in [[job] for job in done] if are_apart else [done]:
+            self._start_together(jobs, outbox)
+
+    def _start_together(self, done: list[PromptJob], outbox: Outbox) -> None:
         for job in done:
             # The last token is computed with the first step; for a client it is read.
             post_progress(job, len(job.token_ids), outbox)
@@ -256,9 +266,9 @@ class Scheduler:
     def _join(self, batch: DecodeBatch, newcomers: list[Newcomer]) -> None:
         try:
             batch.join(newcomers, vocabulary_size=self.model.vocabulary_size)
-        except CachesLost:
-            self._read_anew(batch)  # for no fault of its own
-            raise
+        except CachesLost as lost:
+            self._read_anew(batch, apart=True)
+            raise (lost.__cause__ or lost) from None
         if batch not in self._batches:
             self._batches.append(batch)
 
@@ -316,17 +326,18 @@ class Scheduler:
         except Exception as error:
             logger.error("%d answers could not join %d", len(second), len(first), exc_info=error)
             self.fault = f"{type(error).__name__}: {error}"
-            self._read_anew(second)
+            self._read_anew(second, apart=True)
         else:
             self._batches.remove(second)
 
-    def _read_anew(self, batch: DecodeBatch) -> None:
-        """Has a batch's rows start again, from where their texts are."""
+    def _read_anew(self, batch: DecodeBatch, *, apart: bool) -> None:
+        """Has a batch's rows start again from where their texts are; ``apart``, each by itself,
+        where what failed them together may do so again."""
         if batch in self._batches:
             self._batches.remove(batch)
-        for row in reversed(batch.rows):
-            if not row.cancelled:
-                self._waiting.put_back(resume(row))
+        for row in reversed([row for row in batch.rows if not row.cancelled]):
+            row.is_suspect |= apart
+            self._waiting.put_back(resume(row))
 
     def _keep_within_memory(self, outbox: Outbox) -> None:
         """Puts the newest rows back while the older ones would outgrow the memory. The last one
@@ -343,7 +354,7 @@ class Scheduler:
     def _take_token(self, token: StepToken, outbox: Outbox) -> bool:
         """Says whether the token's row is done, and be it that taking it failed."""
         try:
-            return self._post_token(token, outbox)
+            return post_token(token, outbox)
         except MaxiError as error:
             token.row.uses_cache = False  # its cache is a token ahead of its text
             post_faults([token.row], partial(type(error), error.message, param=error.param), outbox)
@@ -355,16 +366,6 @@ class Scheduler:
             message = f"The engine failed: {error}"
             post_faults([token.row], lambda: EngineFailed(message), outbox)
             return True
-
-    def _post_token(self, token: StepToken, outbox: Outbox) -> bool:
-        """Sends a token on its way; says whether its row is done."""
-        row = token.row
-        if token.fault is not None:
-            raise token.fault
-        row.token_ids.append(token.token_id)
-        end = row.end_by(token.token_id)
-        outbox.append((row.mailbox, TokenNews(row.choice, token.token_id, end, token.scores)))
-        return end is not None
 
     def _leave(
         self, batch: DecodeBatch, leaving: set[Row], outbox: Outbox, *, keeps: bool = True
@@ -389,12 +390,10 @@ class Scheduler:
         logger.error("a step of %d answers failed", len(batch), exc_info=error)
         self.fault = f"{type(error).__name__}: {error}"
         rows = [row for row in batch.rows if not row.cancelled]
-        if not self._memory.spares(rows, error):
-            if len(batch) == 1:
-                self._batches.remove(batch)
-                message = f"The model failed while answering: {error}"
-                post_faults(rows, lambda: EngineFailed(message), outbox)
-                return
-            for row in rows:
-                row.is_suspect = True
-        self._read_anew(batch)
+        is_spared = self._memory.spares(rows, error)
+        if is_spared or len(batch) > 1:
+            self._read_anew(batch, apart=not is_spared)
+            return
+        self._batches.remove(batch)
+        message = f"The model failed while answering: {error}"
+        post_faults(rows, lambda: EngineFailed(message), outbox)
