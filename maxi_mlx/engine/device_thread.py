@@ -233,9 +233,10 @@ class DeviceThread:
         work.fail_all(lambda: Unavailable("The server is shutting down."), [])
 
     def is_idle_but_for(self, entry: ModelEntry) -> bool:
-        """Whether nothing runs that would give memory back by ending."""
+        """Whether nothing runs that would give memory back by ending, or is promised any: a load
+        ends soon, and then is idle or runs."""
         others = (work for work in self._works if work.entry != entry)
-        return not any(work.num_decoding or work.num_wanting for work in others)
+        return not self._loads and not any(work.num_decoding or work.num_wanting for work in others)
 
     def unload(self, box: list[DeviceWork]) -> None:
         """Takes a model out and gives its memory back: the box holds the last reference."""

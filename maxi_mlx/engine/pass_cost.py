@@ -25,7 +25,7 @@ _STEPS_UNDER_WAY = 2
 # Arrays as wide as the vocabulary that a draw may have at once, in fp32, the logits among them.
 _DRAW_ARRAYS = 5
 _MEASURED_TOKENS = 8
-_MEASURED_PAIRS = 64  # tokens that look at as many
+_MEASURED_PAIRS = 32  # tokens that look at as many
 # A slice that is always possible.
 _LEAST_TOKENS = 32
 
@@ -99,7 +99,9 @@ def _pair_bytes(cache: Sequence[Any], num_heads: int) -> Steps[int]:
         # Of a form that we don't know: no reason not to load the model.
         logger.info("what attention holds of a %s can't be measured: %s", type(entry), error)
         return 0
-    return max(-(-(many_bytes - 2 * few_bytes) // (2 * _MEASURED_PAIRS**2)), 0)
+    pair_bytes = -(-(many_bytes - 2 * few_bytes) // (2 * _MEASURED_PAIRS**2))
+    # A pair has a number in each head, where it is held at all: less is rounding of buffers.
+    return pair_bytes if pair_bytes > num_heads else 0
 
 
 def _attention_bytes(entry: Any, num_heads: int, num_tokens: int) -> int:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-import mlx.core as mx
 import pytest
 
 from maxi_mlx.engine.kv_cost import KVCost, Part
 from maxi_mlx.engine.mailbox import PrefillNews, TokenNews
 from maxi_mlx.engine.pass_cost import PassCost
-from maxi_mlx.engine.row import PromptJob, RowSampling
+from maxi_mlx.engine.row import PromptJob
 from tests.engine.conftest import LoadTiny
 from tests.engine.desk import BALANCED, Desk, counting_reads
-from tests.engine.test_batch import DRAWN, FAMILIES, GREEDY, alone, make_row, prompt_of
-
-ALL_AT_ONCE = replace(
-    DRAWN, top_p=0.9, min_p=0.01, repetition_penalty=1.1, frequency_penalty=0.5, xtc_probability=0.5
-)
+from tests.engine.test_batch import DRAWN, FAMILIES, alone, make_row, prompt_of
 
 
 def test_a_running_answer_goes_on_between_the_slices_of_a_long_prompt(load_tiny: LoadTiny) -> None:
@@ -355,37 +350,6 @@ def test_kv_cost_is_what_a_row_really_takes(load_tiny: LoadTiny) -> None:
         desk.step(3)
         real = desk.scheduler.kv_cache_bytes
         assert real <= model.kv_cost.row_bytes(100) <= 1.6 * real, family
-
-
-@pytest.mark.parametrize("sampling", [GREEDY, ALL_AT_ONCE], ids=["greedy", "all at once"])
-@pytest.mark.parametrize(
-    "family",
-    ["llama", *(pytest.param(f, marks=pytest.mark.slow) for f in FAMILIES if f != "llama")],
-)
-def test_rows_never_take_more_than_there_is(
-    family: str, sampling: RowSampling, load_tiny: LoadTiny
-) -> None:
-    """Within turns too: slices, steps under way, and caches that join and leave."""
-    model = load_tiny(family)
-    desk = Desk(model)
-    prompts = [prompt_of(length, length) for length in (40, 200, 300, 7, 120, 60)]
-    mx.synchronize()
-    # Enough for the longest beside two others.
-    kv_bytes = model.kv_cost.batch_bytes([512] * 3)
-    limit_bytes = mx.get_active_memory() + kv_bytes + model.kv_cost.copy_bytes(kv_bytes)
-    limit_bytes += model.pass_cost.least_bytes(num_rows=3, prompt_tokens=300)
-    desk.scheduler._memory.left_bytes = lambda: limit_bytes - mx.get_active_memory()
-    mx.reset_peak_memory()
-    rows = [desk.submit(prompts[0], max_tokens=150, sampling=sampling)[0]]
-    most_running = 0
-    while desk.scheduler.has_work:
-        desk.step()
-        most_running = max(most_running, desk.scheduler.num_running)
-        if len(desk.tokens(rows[0])) >= 5 * len(rows) and len(rows) < len(prompts):
-            rows += desk.submit(prompts[len(rows)], max_tokens=60, sampling=sampling)
-    assert mx.get_peak_memory() <= limit_bytes
-    assert most_running >= 3
-    assert [len(desk.tokens(row)) for row in rows] == [150, 60, 60, 60, 60, 60]
 
 
 @pytest.mark.parametrize(

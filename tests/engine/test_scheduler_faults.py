@@ -168,7 +168,8 @@ def test_a_join_that_fails_half_way_ends_the_newcomer_alone(
     desk = Desk(model)
     prompts = [prompt_of(20 + i, i) for i in range(num_running)]
     rows = [desk.submit(prompt, max_tokens=30)[0] for prompt in prompts]
-    desk.step(8)
+    while desk.scheduler.num_decoding < num_running:
+        desk.step()
     breaking = Breaking(monkeypatch, 1)
     (late,) = desk.submit(prompt_of(9, 9), max_tokens=30)
     desk.run()
@@ -176,6 +177,52 @@ def test_a_join_that_fails_half_way_ends_the_newcomer_alone(
     assert isinstance(desk.of(late)[-1], FaultNews)
     for row, prompt in zip(rows, prompts, strict=True):
         assert desk.tokens(row) == alone(model, prompt, 30)
+
+
+def test_answers_that_run_outlive_newcomers_for_whom_there_is_never_memory(
+    load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory for four rows in a batch, whatever was reckoned: no answer ends that had begun."""
+    real = batch_cache._joined
+    monkeypatch.setattr(batch_cache, "COPY_BYTES", 1)
+    calls: list[int] = []
+
+    def joined(mine: Any, theirs: list[Any], *, is_merged: bool) -> Any:
+        calls.append(len(theirs) + (0 if mine is None else mine.keys.shape[0]))
+        if calls[-1] > 4 and len(calls) % 2 == 0:
+            raise RuntimeError("[malloc] no memory for a layer")
+        return real(mine, theirs, is_merged=is_merged)
+
+    monkeypatch.setattr(batch_cache, "_joined", joined)
+    model = load_tiny("llama")
+    desk = Desk(model)
+    prompts = [prompt_of(40 + i, i) for i in range(4)]
+    rows = [desk.submit(prompt, max_tokens=60)[0] for prompt in prompts]
+    while not all(desk.tokens(row) for row in rows):
+        assert desk.scheduler.has_work
+        desk.step()
+    late = [desk.submit(prompt_of(20 + i, 50 + i), max_tokens=60)[0] for i in range(2)]
+    desk.run()
+    assert max(calls) > 4
+    for row, prompt in zip(rows, prompts, strict=True):
+        assert desk.tokens(row) == alone(model, prompt, 60)
+    for row in late:
+        assert len(desk.tokens(row)) == 60 or isinstance(desk.of(row)[-1], FaultNews)
+
+
+@pytest.mark.parametrize("num_tokens", [1, 20])
+def test_prompts_whose_joins_always_fail_come_to_an_end(
+    num_tokens: int, load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*layers: Any, is_merged: bool) -> Any:
+        raise RuntimeError("no such kernel")
+
+    monkeypatch.setattr(batch_cache, "_joined", broken)
+    desk = Desk(load_tiny("llama"))
+    rows = [desk.submit(prompt_of(num_tokens, i), max_tokens=5)[0] for i in range(3)]
+    desk.run()
+    for row in rows:
+        assert len(desk.tokens(row)) == 5 or isinstance(desk.of(row)[-1], FaultNews)
 
 
 def test_batches_that_can_not_be_united_go_on(
