@@ -32,7 +32,9 @@ class SchedulerSettings:
 
     max_running_rows: int  # answers that decode together
     max_waiting_requests: int  # beyond it, 429
-    prefill_slice_s: float  # how long one slice of a prompt may hold the device beside answers
+    # How long one slice of a prompt may hold the device beside answers; where short prompts share
+    # it, four times as long.
+    prefill_slice_s: float
     prefill_slice_tokens: int  # and how many tokens it may have at most
     decode_share: float  # of the device, for running answers while a prompt is read
     memory_share: float  # of the device's memory, for weights and KV caches together

@@ -31,7 +31,7 @@ def starting(
 def _companies(
     newcomers: list[Newcomer], batches: Sequence[DecodeBatch], model: LanguageModel
 ) -> Iterator[tuple[DecodeBatch, list[Newcomer]]]:
-    """Which batch they join, the shortest first: one of these, or a new one."""
+    """Which batch they join, the shortest first: one of these, or a new one. Empties the list."""
     left = sorted(newcomers, key=lambda newcomer: len(newcomer.row.token_ids))
     newcomers.clear()  # whoever has joined is not to be held
     for batch in _shared(batches, model):

@@ -20,7 +20,7 @@ from maxi_mlx.engine.mailbox import Outbox
 # With nobody decoding, a slice may be longer; it still ends soon enough to notice a client that
 # left, or a shorter prompt that came.
 _IDLE_SLICE_S = 0.5
-# However much a pass costs, a slice holds the device for no more of the strategy's longest.
+# However much a pass costs: so many times the strategy's longest slice is the longest of all.
 _MOST_STRETCH = 4
 _NEWS = 0.2  # what the latest step counts for in the average
 # Of a step: what is owed beyond it is paid after the next slice. Half of all slices take a little
