@@ -84,7 +84,7 @@ def join_caches(
                 )
                 for layer in layers
             ]
-            evaluate(made)
+            evaluate_by_layers(made)
         except Exception as error:
             if not joined:
                 raise
