@@ -13,9 +13,9 @@ import pytest
 
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.settings import Settings
+from maxi_mlx.engine import scheduler
 from maxi_mlx.engine.generation import Generation
 from maxi_mlx.engine.mailbox import Mailbox, News, TokenNews
-from maxi_mlx.engine.scheduler import Scheduler
 from maxi_mlx.text.answer import AnswerText
 from tests.conftest import TinyModel
 from tests.server.asking import TEXT
@@ -28,14 +28,14 @@ PLAIN = {**MARKED, "prompt": "good morning", "max_tokens": 30}
 
 def in_step(patch: pytest.MonkeyPatch) -> None:
     """In what the device thread does with a token."""
-    post_token = Scheduler._post_token
+    post_token = scheduler.post_token
 
-    def fails(self: Scheduler, token: Any, outbox: Any) -> bool:
+    def fails(token: Any, outbox: Any) -> bool:
         if token.token_id == MARKED_TOKEN:
             raise RuntimeError("injected")
-        return post_token(self, token, outbox)
+        return post_token(token, outbox)
 
-    patch.setattr(Scheduler, "_post_token", fails)
+    patch.setattr(scheduler, "post_token", fails)
 
 
 def in_detokeniser(patch: pytest.MonkeyPatch) -> None:
