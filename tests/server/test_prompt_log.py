@@ -14,7 +14,7 @@ from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.cli.logs import JsonFormatter
 from maxi_mlx.core.request import IMAGE_MARK, ChatPrompt, GenerateRequest, Image, Message
 from maxi_mlx.core.settings import Settings
-from maxi_mlx.engine.scheduler import Scheduler
+from maxi_mlx.engine import scheduler
 from maxi_mlx.server import generation
 from maxi_mlx.server.prompt_log import PromptLog
 from tests.models.scripted import DIALOGUES
@@ -126,13 +126,13 @@ async def test_without_it_no_word_reaches_the_log_at_any_level(
     # A length that is too small: what is left of the prompt is taken for the next request.
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"
     await client.raw(head + b"{}" + json.dumps(body).encode())
-    post_token = Scheduler._post_token
+    post_token = scheduler.post_token
 
-    def fails(self: Scheduler, token: Any, outbox: Any) -> bool:
-        post_token(self, token, outbox)
+    def fails(token: Any, outbox: Any) -> bool:
+        post_token(token, outbox)
         raise RuntimeError("injected")
 
-    monkeypatch.setattr(Scheduler, "_post_token", fails)
+    monkeypatch.setattr(scheduler, "post_token", fails)
     assert (await client.post(asking.CHAT, json=body)).status == 500
     monkeypatch.setattr(generation, "EventFeed", None)
     assert (await client.post(asking.CHAT, json=body)).status == 500
