@@ -95,7 +95,7 @@ def _pair_bytes(cache: Sequence[Any], num_heads: int) -> Steps[int]:
         few_bytes = _attention_bytes(entry, num_heads, _MEASURED_PAIRS)
         yield None
         many_bytes = _attention_bytes(entry, num_heads, 2 * _MEASURED_PAIRS)
-    except (AttributeError, ValueError, RuntimeError) as error:
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         # Of a form that we don't know: no reason not to load the model.
         logger.info("what attention holds of a %s can't be measured: %s", type(entry), error)
         return 0
