@@ -1,18 +1,21 @@
 """What a pass of a model takes in memory for as long as it lasts, beside weights and caches.
 
 Measured when the model is loaded: activations, and states, which are there as they were and as they
-become; and what attention holds of each pair of tokens, where it is not computed in tiles.
+become; and what is held of each pair of tokens, by attention where it is not computed in tiles, and
+by the scans of state-space models.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm.models.base import scaled_dot_product_attention
+from mlx_lm.models.cache import ArraysCache
 
 from maxi_mlx.engine.device import transient_bytes
 from maxi_mlx.engine.kv_cost import leaves
@@ -26,19 +29,27 @@ _STEPS_UNDER_WAY = 2
 _DRAW_ARRAYS = 5
 _MEASURED_TOKENS = 8
 _MEASURED_PAIRS = 32  # tokens that look at as many
+_MEASURED_SCAN = 128
+# MLX allocates ahead of what it computes, as far as it gets: the same pass takes more and less, of
+# twelve the highest up to a fifth more than the higher of two.
+_NUM_MEASUREMENTS = 2
+_SPREAD = 4
+# mlx-lm's scans are computed in pieces of so many tokens, in which each is held with each.
+_SCAN_TOKENS = 256
 # A slice that is always possible.
 _LEAST_TOKENS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class PassCost:
-    """Bytes: of steps for each row; of a slice whatever it reads, for each token, and for each pair
-    of tokens of which one looks at the other."""
+    """Bytes: of steps for each row; of a slice whatever it reads, for each token, for each pair of
+    tokens of which one looks at the other, and for each pair within a piece of a scan."""
 
     row_bytes: int
     slice_bytes: int
     token_bytes: int
     pair_bytes: int
+    scan_bytes: int
 
     def least_bytes(self, *, num_rows: int, prompt_tokens: int) -> int:
         """Of so many rows' steps, and the smallest slice of a prompt, if any is read."""
@@ -46,13 +57,17 @@ class PassCost:
         if not prompt_tokens:
             return of_steps
         num_read = min(prompt_tokens, _LEAST_TOKENS)
-        of_token = self.token_bytes + self.pair_bytes * prompt_tokens
+        of_token = self.token_bytes + self.pair_bytes * prompt_tokens + self.scan_bytes * num_read
         return of_steps + self.slice_bytes + num_read * of_token
 
     def most_tokens(self, left_bytes: int, *, depth: int, most_tokens: int) -> int:
         """The largest slice that so much memory is enough for, ``depth`` tokens into a prompt."""
-        of_token = self.token_bytes + self.pair_bytes * (depth + most_tokens)
-        fitting = (left_bytes - self.slice_bytes) // max(of_token, 1)
+        of_token = max(self.token_bytes + self.pair_bytes * (depth + most_tokens), 1)
+        left_bytes = max(left_bytes - self.slice_bytes, 0)
+        fitting = left_bytes // (of_token + self.scan_bytes * _SCAN_TOKENS)
+        if self.scan_bytes and fitting < _SCAN_TOKENS:  # one piece: of_token * n + scan_bytes * n²
+            root = math.isqrt(of_token**2 + 4 * self.scan_bytes * left_bytes)
+            fitting = min((root - of_token) // (2 * self.scan_bytes), _SCAN_TOKENS)
         return min(max(fitting, _LEAST_TOKENS), most_tokens)
 
 
@@ -65,23 +80,31 @@ def measure_pass(
 ) -> Steps[PassCost]:
     """``cache`` has read one token already. ``num_heads`` of queries, 0 if nobody knows."""
 
-    def read(num_tokens: int) -> int:
+    def read(num_tokens: int) -> Steps[int]:
         def work() -> None:
             model(mx.zeros((1, num_tokens), dtype=mx.uint32), cache=cache)
             mx.eval([entry.state for entry in cache])
 
-        return transient_bytes(work)
+        most_bytes = 0
+        for _ in range(_NUM_MEASUREMENTS):
+            most_bytes = max(most_bytes, transient_bytes(work))
+            yield None
+        return most_bytes + most_bytes // _SPREAD
 
-    one_bytes = read(1)
-    yield None
-    token_bytes = max((read(_MEASURED_TOKENS) - one_bytes) // (_MEASURED_TOKENS - 1), 0)
-    yield None
+    one_bytes = yield from read(1)
+    token_bytes = (yield from read(_MEASURED_TOKENS)) // _MEASURED_TOKENS
+    pair_bytes = yield from _pair_bytes(cache, num_heads)
+    scan_bytes = 0
+    if any(type(entry) is ArraysCache for entry in leaves(cache)):
+        of_pairs = (yield from read(_MEASURED_SCAN)) - _MEASURED_SCAN * token_bytes
+        scan_bytes = max(-(-of_pairs // _MEASURED_SCAN**2) - pair_bytes, 0)
     draw_bytes = _DRAW_ARRAYS * vocabulary_size * mx.float32.size
     return PassCost(
         row_bytes=_STEPS_UNDER_WAY * (one_bytes + draw_bytes),
-        slice_bytes=max(one_bytes - token_bytes, 0),
+        slice_bytes=one_bytes,
         token_bytes=token_bytes,
-        pair_bytes=(yield from _pair_bytes(cache, num_heads)),
+        pair_bytes=pair_bytes,
+        scan_bytes=scan_bytes,
     )
 
 

@@ -89,7 +89,12 @@ async def test_rows_of_the_prompt_cache(tiny_model: TinyModel, tmp_path: Path) -
     assert 0.9 < shared < 1.15
     assert grown < theirs
     assert results["decode-full-store"]["figures"][0]["median"] > 0.1
-    assert all(figure["median"] > 0.1 for figure in results["peak-memory"]["figures"])
+    known, restarted, their_known = (
+        figure["median"] for figure in results["peak-memory"]["figures"]
+    )
+    assert 1 <= known <= 1.1  # a process's peak only rises
+    assert 0 < restarted <= 1.1
+    assert their_known >= 1
     turns = [figure["median"] for figure in results["turns"]["figures"] if figure["target"]]
     assert len(turns) == 3
     assert all(0.9 < ratio < 1.3 for ratio in turns)
