@@ -1,14 +1,15 @@
 """What a pass of a model takes in memory for as long as it lasts, beside weights and caches.
 
-Measured when the model is loaded: activations, and states, which are there as they were and as they
-become; and what is held of each pair of tokens, by attention where it is not computed in tiles, and
-by the scans of state-space models.
+And for how long. Measured when the model is loaded: activations, and states, which are there as
+they were and as they become; and what is held of each pair of tokens, by attention where it is not
+computed in tiles, and by the scans of state-space models.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from mlx_lm.models.cache import ArraysCache
 from maxi_mlx.engine.device import transient_bytes
 from maxi_mlx.engine.kv_cost import leaves
 from maxi_mlx.engine.loading import Steps
+from maxi_mlx.engine.transient import most_transient_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +32,6 @@ _DRAW_ARRAYS = 5
 _MEASURED_TOKENS = 8
 _MEASURED_PAIRS = 32  # tokens that look at as many
 _MEASURED_SCAN = 128
-# MLX allocates ahead of what it computes, as far as it gets: the same pass takes more and less, of
-# twelve the highest up to a fifth more than the higher of two.
-_NUM_MEASUREMENTS = 2
-_SPREAD = 4
 # mlx-lm's scans are computed in pieces of so many tokens, in which each is held with each.
 _SCAN_TOKENS = 256
 # A slice that is always possible.
@@ -43,13 +41,15 @@ _LEAST_TOKENS = 32
 @dataclass(frozen=True, slots=True)
 class PassCost:
     """Bytes: of steps for each row; of a slice whatever it reads, for each token, for each pair of
-    tokens of which one looks at the other, and for each pair within a piece of a scan."""
+    tokens of which one looks at the other, and for each pair within a piece of a scan. ``seconds``
+    has the tokens and times of the slices that were measured: small ones, on hardly any text."""
 
     row_bytes: int
     slice_bytes: int
     token_bytes: int
     pair_bytes: int
     scan_bytes: int
+    seconds: tuple[tuple[int, float], ...]
 
     def least_bytes(self, *, num_rows: int, prompt_tokens: int) -> int:
         """Of so many rows' steps, and the smallest slice of a prompt, if any is read."""
@@ -80,16 +80,16 @@ def measure_pass(
 ) -> Steps[PassCost]:
     """``cache`` has read one token already. ``num_heads`` of queries, 0 if nobody knows."""
 
+    seconds: dict[int, float] = {}
+
     def read(num_tokens: int) -> Steps[int]:
         def work() -> None:
+            started = time.perf_counter()
             model(mx.zeros((1, num_tokens), dtype=mx.uint32), cache=cache)
             mx.eval([entry.state for entry in cache])
+            seconds[num_tokens] = time.perf_counter() - started
 
-        most_bytes = 0
-        for _ in range(_NUM_MEASUREMENTS):
-            most_bytes = max(most_bytes, transient_bytes(work))
-            yield None
-        return most_bytes + most_bytes // _SPREAD
+        return most_transient_bytes(work)
 
     one_bytes = yield from read(1)
     token_bytes = (yield from read(_MEASURED_TOKENS)) // _MEASURED_TOKENS
@@ -105,6 +105,8 @@ def measure_pass(
         token_bytes=token_bytes,
         pair_bytes=pair_bytes,
         scan_bytes=scan_bytes,
+        # Of a step, kernels are others than of a slice.
+        seconds=tuple((tokens, taken_s) for tokens, taken_s in seconds.items() if tokens > 1),
     )
 
 
