@@ -22,8 +22,10 @@ from maxi_mlx.engine.slice_size import SliceSize
 from maxi_mlx.engine.vision.pictures import next_start
 from maxi_mlx.kv_cache.pieces import BLOCK_TOKENS
 
-# Slices for others after which a prompt's turn comes, however long it is.
+# Slices for others that came later, after which a prompt's turn comes, however long it is.
 _MAX_PASSED_OVER = 3
+# A prompt is short where so many slices that are worth their fixed cost read it.
+_SHORT_SLICES = 2
 # Freed buffers go back to the system after so many tokens read.
 _TOKENS_PER_CLEAR = 2048
 
@@ -50,7 +52,7 @@ class Reading:
         self._prefixes = prefixes
         self.jobs: list[PromptJob] = []
         self._siblings = Siblings()
-        self._slice_size = SliceSize()
+        self._slice_size = SliceSize(model.pass_cost.seconds)
         self._num_tokens_since_clear = 0
         self.num_prefill_tokens = 0  # computed in all, padding left out
 
@@ -61,18 +63,15 @@ class Reading:
 
     @property
     def worthwhile_slice_s(self) -> float:
-        """Prompts that share a slice wait for one, and not for one after the other. Those with
-        nobody to share with have slices as short as the answers beside them like."""
+        """Several short prompts wait so for fewer slices, by themselves or sharing one. Beside long
+        ones slices are as short as the answers like."""
         worthwhile_s = self._slice_size.worthwhile_s
         num_tokens = self._slice_size.tokens_for(
             worthwhile_s, depth=0, most_tokens=self._settings.prefill_slice_tokens
         )
-        sharing = [
-            job
-            for job in self.jobs
-            if not self._siblings.is_waiting(job) and self._can_share(job, num_tokens // 2)
-        ]
-        return worthwhile_s if len(sharing) > 1 else 0.0
+        wanting = [job for job in self.jobs if not self._siblings.is_waiting(job)]
+        num_short = sum(job.num_remaining <= _SHORT_SLICES * num_tokens for job in wanting)
+        return worthwhile_s if num_short > 1 else 0.0
 
     @property
     def cache_bytes(self) -> int:
@@ -146,7 +145,10 @@ class Reading:
     def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
         """A slice of one prompt, up to where a sibling takes a copy, or a message ends; returns
         its tokens."""
-        ends = [self._slice_end(job, budget_tokens), len(job.token_ids) - 1]
+        last = len(job.token_ids) - 1
+        spare_tokens = self._slice_size.spare_tokens if self.worthwhile_slice_s else 0
+        is_whole = job.num_remaining <= budget_tokens + spare_tokens
+        ends = [last if is_whole else self._slice_end(job, budget_tokens)]
         stops = (
             self._siblings.stop_at(job),
             job.next_border,
@@ -229,8 +231,13 @@ class Reading:
                 if (len(picked) + 1) * longest > budget_tokens:
                     break
                 picked.append(job)
-        for job in jobs:
-            job.num_passed_over = 0 if job in picked else job.num_passed_over + 1
+        # Who is read before those that came later is not passed over.
+        latest = max(jobs.index(job) for job in picked)
+        for place, job in enumerate(jobs):
+            if job in picked:
+                job.num_passed_over = 0
+            elif place < latest:
+                job.num_passed_over += 1
         return picked
 
     def _can_share(self, job: PromptJob, budget_tokens: int) -> bool:

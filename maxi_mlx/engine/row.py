@@ -114,8 +114,8 @@ class PromptJob:
     """Tokens to read and the rows that go on from them; they are read once for all of the rows.
 
     ``num_processed`` tokens are in ``cache``; the last one is left for the first step.
-    ``num_passed_over`` slices went to other prompts since its last one. ``borders`` are places
-    to stop at, in tokens, since others may go on from there: where messages end.
+    ``num_passed_over`` slices went to prompts that came later, since its last one. ``borders`` are
+    places to stop at, in tokens, since others may go on from there: where messages end.
 
     ``looked_at`` is the image among the next tokens, and ``vectors`` those of its crops so far.
     """

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,11 +56,15 @@ class SliceSize:
     fast the device is just now, against the fit, the latest slices tell.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Iterable[tuple[int, float]] = ()) -> None:
+        """``known`` are the tokens and seconds of small slices of hardly any text, which show best
+        what is fixed: what is read for answers beside may all be of one size."""
         self._slices: dict[_Kind, _Slices] = {}
         self._costs = (0.0, 0.0, 0.0)
         self._latest: deque[tuple[int, int, float]] = deque(maxlen=_NUM_LATEST)
         self._num_until_fit = 0
+        for num_tokens, seconds in known:
+            self._slices[_kind(num_tokens, 0)] = _Slices(num_tokens, 0, seconds)
 
     def learn(self, num_tokens: int, seconds: float, *, depth: int) -> None:
         """One slice was read, after ``depth`` tokens of its prompt. Tiny ones say nothing."""
@@ -70,7 +75,7 @@ class SliceSize:
             self._slices.clear()
             self._latest.clear()
         self._latest.append((num_tokens, depth, seconds))
-        kind = (round(2 * math.log2(num_tokens)), round(math.log2(depth + 256)))
+        kind = _kind(num_tokens, depth)
         known = self._slices.get(kind)
         if known is None:
             self._slices[kind] = _Slices(num_tokens, depth, seconds)
@@ -84,7 +89,7 @@ class SliceSize:
     def tokens_for(self, slice_s: float, *, depth: int, most_tokens: int) -> int:
         """The slice for so many seconds, ``depth`` tokens into a prompt. Never so small that most
         of its time is fixed cost: a smaller one would take hardly less time."""
-        if not self._slices:
+        if not self._latest:
             return min(_FIRST_TOKENS, most_tokens)
         fixed_s, token_s, pair_s = self._costs
         here_s = token_s + pair_s * depth
@@ -101,6 +106,13 @@ class SliceSize:
         return self._costs[0] * self._pace / _FIXED_PART
 
     @property
+    def spare_tokens(self) -> int:
+        """So few more are read sooner at once than with a pass of their own: it would cost its
+        fixed part, and the step of running answers before it, which takes about as long."""
+        fixed_s, token_s, _ = self._costs
+        return int(2 * fixed_s / token_s) if token_s else 0
+
+    @property
     def _pace(self) -> float:
         """What the latest slices took, as a multiple of what the fit says."""
         predicted_s = sum(self._predicted_s(tokens, depth) for tokens, depth, _ in self._latest)
@@ -109,6 +121,10 @@ class SliceSize:
     def _predicted_s(self, num_tokens: int, depth: int) -> float:
         fixed_s, token_s, pair_s = self._costs
         return fixed_s + num_tokens * (token_s + pair_s * (depth + num_tokens / 2))
+
+
+def _kind(num_tokens: int, depth: int) -> _Kind:
+    return round(2 * math.log2(num_tokens)), round(math.log2(depth + 256))
 
 
 def _fit(slices: list[_Slices]) -> tuple[float, float, float]:

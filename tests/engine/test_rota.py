@@ -53,7 +53,8 @@ def slow(
     model: LanguageModel, step_s: float = 0.0, fixed_s: float = 0.0, token_s: float = 0.0
 ) -> LanguageModel:
     timed = Slow(model.model, step_s=step_s, fixed_s=fixed_s, token_s=token_s)
-    return replace(model, model=timed)
+    measured = ((8, fixed_s + 8 * token_s),) if fixed_s else ()
+    return replace(model, model=timed, pass_cost=replace(model.pass_cost, seconds=measured))
 
 
 def scheduler_of(model: LanguageModel, settings: Any = SETTINGS) -> Scheduler:
@@ -186,6 +187,44 @@ def test_short_prompts_that_wait_together_share_slices_worth_their_fixed_cost(
     assert (len(taken) <= num_prompts // 2) is is_shared
     assert is_shared or len(taken) >= 6
     assert running.num_generated >= len(taken)
+
+
+def test_a_short_prompts_end_is_read_with_the_slice_before_it(load_tiny: LoadTiny) -> None:
+    """A pass takes 20 ms and 2 ms a token: a slice of 0.16 s has some 66. Prompts of 76 would
+    leave ten, which cost less than another pass."""
+    settings = replace(STRATEGIES["balanced"], prefill_slice_s=0.04)  # 0.16 s at the most
+    model = slow(load_tiny("llama"), step_s=0.02, fixed_s=0.02, token_s=0.002)
+    scheduler, rota = scheduler_of(model, settings), Rota(settings)
+    for length in (20, 40, 60, 20, 40, 60):  # until it knows what a pass costs
+        submit(scheduler, prompt_of(length, length), 1)
+        while scheduler.has_work:
+            rota.turn([scheduler])
+    running = submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(5):
+        rota.turn([scheduler])
+    before = len(model.model.slices)
+    rows = [submit(scheduler, prompt_of(77, 10 + i), 9) for i in range(6)]
+    while not all(row.num_generated for row in rows):
+        rota.turn([scheduler])
+    # The last has nobody beside it, and slices as answers like them.
+    assert model.model.slices[before:][:5] == [76] * 5
+    assert running.num_generated >= 5
+
+
+def test_prompts_alike_are_read_one_after_the_other(load_tiny: LoadTiny) -> None:
+    """And not all half: the first of them would wait as long as the last."""
+    model = slow(load_tiny("llama"), step_s=0.002, fixed_s=0.002, token_s=0.001)
+    scheduler, rota = scheduler_of(model), Rota(SETTINGS)
+    submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(3):
+        rota.turn([scheduler])
+    rows = [submit(scheduler, prompt_of(120, 10 + i), 9) for i in range(6)]
+    begun = []
+    while not all(row.num_generated for row in rows):
+        rota.turn([scheduler])
+        begun.append(sum(job.num_processed > 0 for job in scheduler.reading.jobs))
+    assert len(begun) > 12
+    assert max(begun) <= 2  # one, and for a moment one that is read
 
 
 def test_prompts_of_two_models_are_read_in_turn(load_tiny: LoadTiny) -> None:

@@ -248,7 +248,7 @@ def test_rows_that_outgrow_the_memory_take_turns_and_lose_nothing(
     family: str, load_tiny: LoadTiny
 ) -> None:
     """The newest waits, is read anew with what it had written, and goes on as if nothing was."""
-    model = replace(load_tiny(family), pass_cost=PassCost(0, 0, 0, 0, 0))
+    model = replace(load_tiny(family), pass_cost=PassCost(0, 0, 0, 0, 0, ()))
     desk = Desk(model)
     sampling = replace(DRAWN, frequency_penalty=0.5, logit_bias=((3, -100.0),))
     prompts = [prompt_of(30, i) for i in range(3)]

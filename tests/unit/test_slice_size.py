@@ -91,3 +91,17 @@ def test_follows_a_device_that_gets_slower() -> None:
         num_tokens = wanted(size, 0.1)
         size.learn(num_tokens, 3 * (0.001 + 0.001 * num_tokens), depth=0)
     assert wanted(size, 0.1) == pytest.approx(33, abs=5)
+
+
+def test_what_was_measured_before_shows_what_is_fixed() -> None:
+    """Slices of one size alone tell nothing of it."""
+    fixed_s, token_s = 0.1, 0.01
+    known, unknown = SliceSize([(8, fixed_s + 8 * token_s)]), SliceSize()
+    for size in (known, unknown):
+        for _ in range(20):
+            size.learn(15, fixed_s + 15 * token_s, depth=0)
+    assert wanted(known, 0.5) == pytest.approx(40, abs=2)
+    assert known.worthwhile_s == pytest.approx(0.8, rel=0.05)
+    assert known.spare_tokens == pytest.approx(20, abs=1)
+    assert wanted(unknown, 0.5) == 30
+    assert wanted(SliceSize([(8, 0.5)]), 10.0) == 32  # the first slice is no guess from that
