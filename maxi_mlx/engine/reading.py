@@ -114,16 +114,15 @@ class Reading:
     def read(self, slice_s: float, left_bytes: int) -> SliceEnd:
         """A slice of one prompt, or several short ones whole, for about ``slice_s``, and smaller
         where what it takes for a moment is more than ``left_bytes``."""
-        jobs = self._pick(self._budget_tokens(slice_s, left_bytes, depth=0))
+        most_tokens = self._most_tokens(left_bytes)
+        jobs = self._pick(self._slice_size.tokens_for(slice_s, depth=0, most_tokens=most_tokens))
         depth = jobs[0].num_processed
         started = time.perf_counter()
         try:
             if len(jobs) == 1:
                 if self._looked(jobs[0]):
                     return SliceEnd(read=jobs, depth=depth)
-                num_tokens = self._read_one(
-                    jobs[0], self._budget_tokens(slice_s, left_bytes, depth=depth)
-                )
+                num_tokens = self._read_one(jobs[0], self._budget_of(jobs[0], slice_s, left_bytes))
             else:
                 num_tokens = read_prompts_together(self._model.model, jobs)
                 self.num_prefill_tokens += sum(job.num_processed for job in jobs)
@@ -136,19 +135,27 @@ class Reading:
             mx.clear_cache()
         return SliceEnd(read=jobs, depth=depth if num_tokens else 0)
 
-    def _budget_tokens(self, slice_s: float, left_bytes: int, *, depth: int) -> int:
-        most_tokens = self._model.pass_cost.most_tokens(
+    def _most_tokens(self, left_bytes: int, *, depth: int = 0) -> int:
+        return self._model.pass_cost.most_tokens(
             left_bytes, depth=depth, most_tokens=self._settings.prefill_slice_tokens
         )
-        return self._slice_size.tokens_for(slice_s, depth=depth, most_tokens=most_tokens)
+
+    def _budget_of(self, job: PromptJob, slice_s: float, left_bytes: int) -> int:
+        """What a slice of this prompt may have; where short ones wait, with what little it would
+        leave."""
+        depth = job.num_processed
+        most_tokens = self._most_tokens(left_bytes, depth=depth)
+        budget_tokens = self._slice_size.tokens_for(slice_s, depth=depth, most_tokens=most_tokens)
+        spare_tokens = self._slice_size.spare_tokens if self.worthwhile_slice_s else 0
+        if job.num_remaining <= budget_tokens + spare_tokens:
+            return min(job.num_remaining, most_tokens)
+        return budget_tokens
 
     def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
         """A slice of one prompt, up to where a sibling takes a copy, or a message ends; returns
         its tokens."""
-        last = len(job.token_ids) - 1
-        spare_tokens = self._slice_size.spare_tokens if self.worthwhile_slice_s else 0
-        is_whole = job.num_remaining <= budget_tokens + spare_tokens
-        ends = [last if is_whole else self._slice_end(job, budget_tokens)]
+        is_whole = budget_tokens >= job.num_remaining
+        ends = [len(job.token_ids) - 1 if is_whole else self._slice_end(job, budget_tokens)]
         stops = (
             self._siblings.stop_at(job),
             job.next_border,

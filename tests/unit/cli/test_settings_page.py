@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 SCHEDULER_NOTES = {
     "max_running_rows": "answers that decode together",
     "max_waiting_requests": "beyond it, 429",
-    "prefill_slice_s": "longest a slice of a prompt holds the device (of several short ones, up to four times)",
+    "prefill_slice_s": "longest a slice holds the device (where short prompts wait, four times)",
     "prefill_slice_tokens": "and how many tokens it has at most",
     "decode_share": "of the device, for running answers while a prompt is read",
     "memory_share": "of the device's memory, for weights and caches",
