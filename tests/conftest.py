@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # Before mlx or transformers is imported by anyone.
@@ -18,6 +19,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+# By default an example that takes 200 ms fails, be it that the machine had something else to do:
+# what must not take long has a test of its own, and pytest-timeout ends what hangs.
+hypothesis.settings.register_profile("any-machine", deadline=None)
+hypothesis.settings.load_profile("any-machine")
 
 _homes = itertools.count()
 

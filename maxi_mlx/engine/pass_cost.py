@@ -31,7 +31,6 @@ _STEPS_UNDER_WAY = 2
 _DRAW_ARRAYS = 5
 _MEASURED_TOKENS = 8
 _MEASURED_PAIRS = 32  # tokens that look at as many
-_MEASURED_SCAN = 128
 # mlx-lm's scans are computed in pieces of so many tokens, in which each is held with each.
 _SCAN_TOKENS = 256
 # A slice that is always possible.
@@ -82,22 +81,22 @@ def measure_pass(
 
     seconds: dict[int, float] = {}
 
-    def read(num_tokens: int) -> Steps[int]:
+    def read(num_tokens: int, num_times: int = 2) -> Steps[int]:
         def work() -> None:
             started = time.perf_counter()
             model(mx.zeros((1, num_tokens), dtype=mx.uint32), cache=cache)
             mx.eval([entry.state for entry in cache])
             seconds[num_tokens] = time.perf_counter() - started
 
-        return most_transient_bytes(work)
+        return most_transient_bytes(work, num_times)
 
     one_bytes = yield from read(1)
     token_bytes = (yield from read(_MEASURED_TOKENS)) // _MEASURED_TOKENS
     pair_bytes = yield from _pair_bytes(cache, num_heads)
     scan_bytes = 0
     if any(type(entry) is ArraysCache for entry in leaves(cache)):
-        of_pairs = (yield from read(_MEASURED_SCAN)) - _MEASURED_SCAN * token_bytes
-        scan_bytes = max(-(-of_pairs // _MEASURED_SCAN**2) - pair_bytes, 0)
+        of_pairs = (yield from read(_SCAN_TOKENS, 1)) - _SCAN_TOKENS * token_bytes
+        scan_bytes = max(-(-of_pairs // _SCAN_TOKENS**2) - pair_bytes, 0)
     draw_bytes = _DRAW_ARRAYS * vocabulary_size * mx.float32.size
     return PassCost(
         row_bytes=_STEPS_UNDER_WAY * (one_bytes + draw_bytes),

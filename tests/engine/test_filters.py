@@ -91,7 +91,7 @@ KINDS = st.builds(
 
 @pytest.mark.parametrize("xp", LIBRARIES)
 @given(st.lists(KINDS, min_size=1, max_size=5), LOGITS, st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_of_all_kinds_together_keep_what_the_definitions_say(
     xp: Any, params: list[RowSampling], values: list[float], random: Any
 ) -> None:
@@ -136,7 +136,7 @@ def test_a_row_without_top_p_keeps_its_whole_tail(xp: Any) -> None:
 
 @pytest.mark.parametrize("xp", LIBRARIES)
 @given(LOGITS, st.integers(1, 100))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_largest_is_the_end_of_the_sorted_row(xp: Any, values: list[float], count: int) -> None:
     count = min(count, len(values))
     rows = np.array([values, values[::-1]], dtype=np.float32)
@@ -201,7 +201,7 @@ def test_xtc_leaves_out_the_top_choices(
     LOGITS,
     st.floats(0, 1, exclude_max=True, width=32),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_xtc_after_the_other_filters(
     xp: Any, params: RowSampling, xtc: dict[str, Any], values: list[float], coin: float
 ) -> None:

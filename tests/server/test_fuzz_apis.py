@@ -68,7 +68,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def bounded(test: Any) -> Any:
     limits = settings(
         max_examples=NUM_EXAMPLES,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -102,7 +102,6 @@ def test_every_operation_is_as_described(attacked: Attacked, method: str, path: 
     @seed(SEED)
     @settings(
         max_examples=NUM_EXAMPLES,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

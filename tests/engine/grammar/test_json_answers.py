@@ -29,7 +29,7 @@ def check_schema(compiler: GrammarCompiler, schema: Schema, *, seed: int, spare:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32), spare=st.integers(1, 120))
 def test_an_answer_validates_within_any_budget(
     compiler: GrammarCompiler, seed: int, spare: int

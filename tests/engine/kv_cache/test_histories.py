@@ -157,7 +157,6 @@ def count_kept(node: Node) -> int:
 @pytest.mark.parametrize("with_disk", [False, True], ids=["memory", "disk"])
 @settings(
     max_examples=8,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 2**32), budget=st.sampled_from(sorted(BUDGETS)))

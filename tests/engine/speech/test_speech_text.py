@@ -42,7 +42,7 @@ def test_bounds(case: str) -> None:
     assert bounds_after(written, time_begin=TIME) == bounds
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_whatever_is_written_within_bounds_never_goes_back_in_time(data: st.DataObject) -> None:
     written: list[int] = []
@@ -149,7 +149,7 @@ def regions_of(samples: np.ndarray) -> list[tuple[float, float]]:
 
 
 @needs_speech
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 5000), max_size=12).map(sorted))
 def test_any_cutting_of_the_samples_gives_the_same_frames(pieces: list[int]) -> None:
     samples = voice(5000 / RATE) + noise(5000 / RATE, loudness=0.01)

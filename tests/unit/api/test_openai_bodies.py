@@ -178,7 +178,7 @@ FIELD_NAMES = sorted({*CHAT_FIELDS, *COMPLETION_FIELDS, *RESPONSES_FIELDS, "unkn
 
 @pytest.mark.slow
 @ENDPOINTS
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(fields=st.dictionaries(st.sampled_from(FIELD_NAMES), json_values, max_size=4))
 @pytest.mark.clients(25)
 def test_any_fields(parse: Parse, fields: dict[str, Any]) -> None:
@@ -186,7 +186,7 @@ def test_any_fields(parse: Parse, fields: dict[str, Any]) -> None:
 
 
 @ENDPOINTS
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(item=json_values, shape=st.sampled_from(["messages", "input", "prompt", "parts"]))
 @pytest.mark.clients(25)
 def test_any_items(parse: Parse, item: object, shape: str) -> None:
@@ -199,7 +199,7 @@ def test_any_items(parse: Parse, item: object, shape: str) -> None:
 
 
 @ENDPOINTS
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(body=st.binary(max_size=64))
 @pytest.mark.clients(25, 39)
 def test_any_bytes(parse: Parse, body: bytes) -> None:
@@ -210,7 +210,7 @@ GOOD = json.dumps({**BOTH, "stop": ["é"], "logit_bias": {"1": 2}, "seed": 5}).e
 
 
 @ENDPOINTS
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     cut=st.tuples(st.integers(0, len(GOOD)), st.integers(0, len(GOOD))),
     patch=st.binary(max_size=4) | st.sampled_from([b"NaN", b"\\ud800", b"[[[[", b"null", b"1e9"]),

@@ -39,7 +39,7 @@ from maxi_mlx.core.events import (
 from .event_streams import CALLS, PLAIN, TIMINGS, TOKENS, event_streams
 
 HEAD: dict[str, Any] = {"id": "x-1", "created": 1700000000, "model": "tiny"}
-ANY_STREAM = settings(max_examples=60, deadline=None)
+ANY_STREAM = settings(max_examples=60)
 LOGPROBS = pytest.mark.parametrize("logprobs", [False, True], ids=["plain", "logprobs"])
 
 

@@ -353,7 +353,7 @@ CONFIG_KEYS = st.sampled_from(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(config=st.dictionaries(CONFIG_KEYS, JSON))
 def test_any_values_in_a_config_leave_the_catalog_unharmed(
     tmp_path: Path, config: dict[str, object]

@@ -132,7 +132,7 @@ def _resolved(schema: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("syntax", syntaxes.ALL, ids=lambda syntax: syntax.name)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_what_is_written_by_the_shape_is_read_back(syntax: ToolSyntax, data: st.DataObject) -> None:
     is_parallel = syntax is not syntaxes.HARMONY and data.draw(st.booleans())
