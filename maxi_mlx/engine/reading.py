@@ -22,10 +22,12 @@ from maxi_mlx.engine.slice_size import SliceSize
 from maxi_mlx.engine.vision.pictures import next_start
 from maxi_mlx.kv_cache.pieces import BLOCK_TOKENS
 
-# Slices for others that came later, after which a prompt's turn comes, however long it is.
+# Slices for others that came later, after which a prompt is one of those that are overdue.
 _MAX_PASSED_OVER = 3
 # A prompt is short where so many slices that are worth their fixed cost read it.
 _SHORT_SLICES = 2
+# Of a slice: what it may have more, so that nothing of a prompt is left.
+_SPARE_PART = 4
 # Freed buffers go back to the system after so many tokens read.
 _TOKENS_PER_CLEAR = 2048
 
@@ -53,6 +55,7 @@ class Reading:
         self.jobs: list[PromptJob] = []
         self._siblings = Siblings()
         self._slice_size = SliceSize(model.pass_cost.seconds)
+        self._is_for_overdue = False  # the latest slice
         self._num_tokens_since_clear = 0
         self.num_prefill_tokens = 0  # computed in all, padding left out
 
@@ -63,8 +66,8 @@ class Reading:
 
     @property
     def worthwhile_slice_s(self) -> float:
-        """Several short prompts wait so for fewer slices, by themselves or sharing one. Beside long
-        ones slices are as short as the answers like."""
+        """Several short prompts wait so for fewer slices, by themselves or sharing one. Where long
+        ones alone wait, slices are as short as the answers like."""
         worthwhile_s = self._slice_size.worthwhile_s
         num_tokens = self._slice_size.tokens_for(
             worthwhile_s, depth=0, most_tokens=self._settings.prefill_slice_tokens
@@ -146,10 +149,11 @@ class Reading:
         depth = job.num_processed
         most_tokens = self._most_tokens(left_bytes, depth=depth)
         budget_tokens = self._slice_size.tokens_for(slice_s, depth=depth, most_tokens=most_tokens)
-        spare_tokens = self._slice_size.spare_tokens if self.worthwhile_slice_s else 0
-        if job.num_remaining <= budget_tokens + spare_tokens:
-            return min(job.num_remaining, most_tokens)
-        return budget_tokens
+        if not self.worthwhile_slice_s:
+            return budget_tokens
+        spare_tokens = min(self._slice_size.spare_tokens, budget_tokens // _SPARE_PART)
+        whole = job.num_remaining <= min(budget_tokens + spare_tokens, most_tokens)
+        return job.num_remaining if whole else budget_tokens
 
     def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
         """A slice of one prompt, up to where a sibling takes a copy, or a message ends; returns
@@ -223,12 +227,14 @@ class Reading:
     # -- whose turn it is --------------------------------------------------------------------
 
     def _pick(self, budget_tokens: int) -> list[PromptJob]:
-        """The shortest prompts first, unless a longer one was passed over too often. Whole prompts
-        share a slice while they fit it, padded to the longest of them."""
+        """The shortest prompts first, but every other slice is for those that were passed over too
+        often, if any. Whole prompts share a slice while they fit it, padded to the longest."""
         jobs = [job for job in self.jobs if not self._siblings.is_waiting(job)]
         overdue = [job for job in jobs if job.num_passed_over >= _MAX_PASSED_OVER]
         by_length = sorted(jobs, key=lambda job: job.num_remaining)
-        first = overdue[0] if overdue else by_length[0]
+        self._is_for_overdue = bool(overdue) and not self._is_for_overdue
+        most_overdue = max(overdue, key=lambda job: job.num_passed_over, default=None)
+        first = most_overdue if most_overdue and self._is_for_overdue else by_length[0]
         picked = [first]
         if self._can_share(first, budget_tokens):
             for job in by_length:

@@ -211,6 +211,34 @@ def test_a_short_prompts_end_is_read_with_the_slice_before_it(load_tiny: LoadTin
     assert running.num_generated >= 5
 
 
+@pytest.mark.parametrize("bound", ["tokens", "memory"])
+def test_no_prompts_end_is_worth_more_than_a_slice_may_have(
+    bound: str, load_tiny: LoadTiny
+) -> None:
+    """As above, but 70 tokens are all that the settings, or the memory, allow."""
+    settings = replace(
+        STRATEGIES["balanced"],
+        prefill_slice_s=0.05,
+        prefill_slice_tokens=70 if bound == "tokens" else 1024,
+    )
+    model = slow(load_tiny("llama"), step_s=0.02, fixed_s=0.02, token_s=0.002)
+    cost = replace(
+        model.pass_cost, row_bytes=0, slice_bytes=0, token_bytes=10**9, pair_bytes=0, scan_bytes=0
+    )
+    model = replace(model, pass_cost=cost)
+    scheduler, rota = scheduler_of(model, settings), Rota(settings)
+    scheduler._memory.left_bytes = lambda: (
+        scheduler.promised_bytes + 10**9 * (70 if bound == "memory" else 1024)
+    )
+    submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(5):
+        rota.turn([scheduler])
+    rows = [submit(scheduler, prompt_of(77, 10 + i), 9) for i in range(6)]
+    while not all(row.num_generated for row in rows):
+        rota.turn([scheduler])
+    assert 60 <= max(model.model.slices) <= 70
+
+
 def test_prompts_alike_are_read_one_after_the_other(load_tiny: LoadTiny) -> None:
     """And not all half: the first of them would wait as long as the last."""
     model = slow(load_tiny("llama"), step_s=0.002, fixed_s=0.002, token_s=0.001)

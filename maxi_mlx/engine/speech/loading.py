@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from maxi_mlx.engine.device_thread import DeviceThread
@@ -33,16 +32,9 @@ class SpeechHandle:
     work: SpeechWork
 
 
-def load_speech(loading: Loading, device_thread: DeviceThread) -> Steps[SpeechHandle]:
+def load_speech(loading: Loading, _device_thread: DeviceThread) -> Steps[SpeechHandle]:
     from maxi_mlx.engine.speech.speech_model import speech_model_steps
     from maxi_mlx.engine.speech.speech_work import SpeechWork
-    from maxi_mlx.engine.speech.window_cost import measure_window
 
     model = yield from speech_model_steps(loading)
-    work = SpeechWork(
-        model,
-        window_bytes=(yield from measure_window(model)),
-        memory_left_bytes=partial(device_thread.memory_left_bytes, beside=loading.entry),
-        may_overrun=device_thread.is_idle_but_for,
-    )
-    return SpeechHandle(model, work)
+    return SpeechHandle(model, SpeechWork(model))

@@ -20,7 +20,6 @@ from maxi_mlx.engine.speech.segments import Span, cut
 from maxi_mlx.engine.speech.speech_model import SpeechModel
 from maxi_mlx.engine.speech.voice import next_voice, without_silence
 from maxi_mlx.engine.speech.window import (
-    WINDOW_FRAMES,
     Attempt,
     Steps,
     detect_language,
@@ -28,6 +27,7 @@ from maxi_mlx.engine.speech.window import (
     transcribe_window,
 )
 
+WINDOW_FRAMES = 3000
 # Less than a tenth of a second at the end is no word.
 _LEAST_FRAMES = 10
 # Beyond this, text is drawn too freely to be a context for what follows.
@@ -54,23 +54,15 @@ class SpeechJob:
 
     def steps(self, speech: SpeechModel) -> Generator[WindowNews | None, None, None]:
         """All of the work; None is a pause, and news ends a window."""
-        while (start := self._next_start()) is not None:
+        recording = self.recording
+        while (start := next_voice(recording.regions, self.seek)) is not None:
             self.seek = start
-            num_frames = min(WINDOW_FRAMES, self.recording.num_frames - start)
+            num_frames = min(WINDOW_FRAMES, recording.num_frames - self.seek)
+            if num_frames < _LEAST_FRAMES:
+                break
             segments = yield from self._window(speech, num_frames)
             yield self._news(segments, is_last=False)
         yield self._news((), is_last=True)
-
-    @property
-    def has_window(self) -> bool:
-        """Whether anything is left to listen to."""
-        return self._next_start() is not None
-
-    def _next_start(self) -> int | None:
-        start = next_voice(self.recording.regions, self.seek)
-        if start is None or self.recording.num_frames - start < _LEAST_FRAMES:
-            return None
-        return start
 
     def _news(self, segments: Iterable[Segment], *, is_last: bool) -> WindowNews:
         frames = self.recording.num_frames if is_last else self.seek

@@ -35,24 +35,10 @@ class _Running:
 class SpeechWork:
     """Owns the recordings that this model writes down, and closes them when they are done."""
 
-    def __init__(
-        self,
-        model: SpeechModel,
-        *,
-        window_bytes: int,
-        memory_left_bytes: Callable[[], int],
-        may_overrun: Callable[[ModelEntry], bool],
-    ) -> None:
-        """``window_bytes`` is what a window takes for as long as it is worked on, beside
-        ``memory_left_bytes``; ``may_overrun``: nobody else's end would give memory back."""
+    def __init__(self, model: SpeechModel) -> None:
         self.model = model
-        self._window_bytes = window_bytes
         self.fault: str | None = None
-        self._memory_left_bytes = memory_left_bytes
-        self._may_overrun = may_overrun
         self._running: deque[_Running] = deque()  # whose turn it is comes first
-        self._is_window_begun = False
-        self._has_room = True
 
     @property
     def entry(self) -> ModelEntry:
@@ -69,7 +55,7 @@ class SpeechWork:
     @property
     def num_wanting(self) -> int:
         # One, so that many recordings take no more of an answer's share than one does.
-        return int(bool(self._running) and self._has_room)
+        return int(bool(self._running))
 
     @property
     def worthwhile_slice_s(self) -> float:
@@ -87,17 +73,8 @@ class SpeechWork:
         self._drop(lambda running: running.job is job)
         job.recording.close()
 
-    def prepare(self, outbox: Outbox) -> None:  # noqa: ARG002
-        """A window begins when there is memory for it: a recording takes no more, however long."""
-        self._look_for_room()
-
-    def _look_for_room(self) -> None:
-        self._has_room = (
-            self._is_window_begun
-            or not (self._running and self._running[0].job.has_window)
-            or self._memory_left_bytes() >= self._window_bytes
-            or self._may_overrun(self.entry)
-        )
+    def prepare(self, outbox: Outbox) -> None:
+        """Nothing waits for admission: a recording takes a window's memory, however long it is."""
 
     def decode(self, outbox: Outbox) -> None:
         """There are no steps."""
@@ -109,11 +86,7 @@ class SpeechWork:
         """Goes on with the first recording; at a window's end the next one has its turn."""
         ends_at_s = time.perf_counter() + slice_s
         while self._running:
-            self._look_for_room()
-            if not self._has_room:
-                return
             running = self._running[0]
-            self._is_window_begun = True
             try:
                 news = next(running.steps)
             except Exception as error:
@@ -122,7 +95,6 @@ class SpeechWork:
             if news is not None:
                 outbox.append((running.job.mailbox, news))
                 self._running.rotate(-1)
-                self._is_window_begun = False
                 if news.is_last:
                     self._drop(partial(is_, running))
             if time.perf_counter() >= ends_at_s:
@@ -144,8 +116,7 @@ class SpeechWork:
 
     @property
     def promised_bytes(self) -> int:
-        """From when a recording comes: what others give back is then its."""
-        return self._window_bytes if self._running else 0
+        return 0
 
     @property
     def newest_s(self) -> float | None:
@@ -175,8 +146,6 @@ class SpeechWork:
 
     def _drop(self, is_meant: Callable[[_Running], bool]) -> None:
         meant = [running for running in self._running if is_meant(running)]
-        if self._running and self._running[0] in meant:
-            self._is_window_begun = False
         for running in meant:
             self._running.remove(running)
             running.steps.close()

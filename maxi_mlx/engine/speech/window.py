@@ -23,7 +23,6 @@ from maxi_mlx.engine.speech.speech_model import SpeechModel
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 
-WINDOW_FRAMES = 3000
 # Whisper's own thresholds.
 _LEAST_LOGPROB = -1.0
 _MOST_NO_SPEECH = 0.6
@@ -61,7 +60,7 @@ def temperatures_from(lowest: float) -> list[float]:
 
 
 def encode(speech: SpeechModel, mel: mx.array) -> Steps[mx.array]:
-    """What the decoder listens to. ``mel`` has shape (WINDOW_FRAMES, n_mels)."""
+    """What the decoder listens to. ``mel`` has shape (3000, n_mels)."""
     encoder = speech.model.encoder
     x: mx.array
     x = gelu(encoder.conv1(mel[None].astype(speech.dtype)))

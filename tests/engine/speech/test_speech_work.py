@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import threading
 from pathlib import Path
@@ -26,29 +25,11 @@ def model(tmp_path_factory: pytest.TempPathFactory):
     return load_speech_model(entry_for(Path(folder)))
 
 
-class Memory:
-    """What a window needs, what is left, and whether others run that will give some back."""
-
-    window_bytes = 1000
-    left_bytes = 1000
-    others_run = False
-
-
 @pytest.fixture
-def memory() -> Memory:
-    return Memory()
-
-
-@pytest.fixture
-def work(model, memory):
+def work(model):
     from maxi_mlx.engine.speech.speech_work import SpeechWork
 
-    return SpeechWork(
-        model,
-        window_bytes=memory.window_bytes,
-        memory_left_bytes=lambda: memory.left_bytes,
-        may_overrun=lambda _: not memory.others_run,
-    )
+    return SpeechWork(model)
 
 
 def job_for(model, seconds: float):
@@ -129,57 +110,3 @@ def test_a_model_that_is_unloaded_closes_its_recordings(model, work) -> None:
     assert not work.has_work
     with pytest.raises(ValueError):
         job.recording.window(0, num_frames=10, length=10)
-
-
-def test_a_window_waits_for_memory_while_others_run(model, work, memory) -> None:
-    memory.left_bytes, memory.others_run = 999, True
-    work.submit(job_for(model, 5))
-    assert work.promised_bytes == 1000  # others begin nothing with what is to be its
-    outbox: Outbox = []
-    work.prepare(outbox)
-    assert (work.num_wanting, work.has_work) == (0, True)
-    work.read(10.0, outbox)
-    assert not outbox
-    memory.left_bytes = 1000
-    work.prepare(outbox)
-    assert work.num_wanting == 1
-    work.read(0.0, outbox)
-    memory.left_bytes = 0  # it has taken its part
-    work.prepare(outbox)
-    assert work.num_wanting == 1
-    run(work)
-    assert (work.promised_bytes, work.has_work) == (0, False)
-
-
-def test_with_nobody_to_wait_for_it_begins_all_the_same(model, work, memory) -> None:
-    memory.left_bytes = 0
-    work.submit(job_for(model, 5))
-    run(work)
-    assert not work.has_work
-
-
-def test_one_that_leaves_in_a_window_leaves_no_room_behind(model, work, memory) -> None:
-    first, second = job_for(model, 5), job_for(model, 5)
-    for job in (first, second):
-        work.submit(job)
-    work.read(0.0, [])
-    work.cancel(first)
-    memory.left_bytes, memory.others_run = 0, True
-    work.prepare([])
-    assert work.num_wanting == 0
-    work.cancel(second)
-
-
-@pytest.mark.parametrize("wants_words", [False, True], ids=["text", "words"])
-def test_what_a_window_takes_is_known(model, work, wants_words: bool) -> None:
-    from maxi_mlx.engine.device import transient_bytes
-    from maxi_mlx.engine.loading import finish
-    from maxi_mlx.engine.speech.window_cost import measure_window
-
-    known_bytes = finish(measure_window(model))
-    job = job_for(model, 29)
-    job.wants_words, job.language = wants_words, None
-    work.submit(job)
-    gc.collect()
-    taken_bytes = transient_bytes(lambda: run(work))
-    assert known_bytes / 3 < taken_bytes <= known_bytes
