@@ -62,7 +62,8 @@ def test_short_prompts_share_a_slice_and_equal_each_alone(
     prompts = [prompt_of(length, seed) for seed, length in enumerate(lengths)]
     desk = Desk(model)
     # However slow the machine is.
-    monkeypatch.setattr(desk.scheduler.reading, "_budget_tokens", lambda *_, **__: 1024)
+    slice_size = desk.scheduler.reading._slice_size
+    monkeypatch.setattr(slice_size, "tokens_for", lambda *_, **__: 1024)
     with counting_reads(desk.scheduler) as reads:
         rows = [desk.submit(prompt, max_tokens=24)[0] for prompt in prompts]
         desk.run()

@@ -24,7 +24,9 @@ _LEAST_GROWTH = 16
 _MOST_RESERVE = 256
 _NUM_RETRIES = 16
 _FUEL, _RETRY_FUEL = 3_000, 1_000  # some 10 ms per thousand
-_SEARCH_S = 0.2  # the device waits
+# The device waits for so long, and once an answer: after a search that took longer there is none.
+# Of the grammars that tools make, the most costly take 0.2 s of a slow machine.
+_SEARCH_S = 0.5
 
 
 class Matcher:
