@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from maxi_mlx.engine.row import PromptJob, Row
 from maxi_mlx.engine.scheduler import Scheduler
 from maxi_mlx.kv_cache.store import PrefixStore
 from tests.engine.conftest import LoadTiny
+from tests.engine.desk import BALANCED, Desk
 from tests.engine.test_batch import make_row, prompt_of
 
 SETTINGS = replace(STRATEGIES["balanced"], prefill_slice_tokens=16, prefill_slice_s=0.02)
@@ -71,6 +73,14 @@ def submit(scheduler: Scheduler, prompt: list[int], max_tokens: int) -> Row:
     )
     scheduler.submit(PromptJob(token_ids=prompt, rows=[row]))
     return row
+
+
+def read_all(scheduler: Scheduler, rota: Rota, lengths: Sequence[int]) -> None:
+    """One after the other, until it knows what a pass costs."""
+    for length in lengths:
+        submit(scheduler, prompt_of(length, length), 1)
+        while scheduler.has_work:
+            rota.turn([scheduler])
 
 
 def num_tokens(outbox: Outbox) -> int:
@@ -172,10 +182,7 @@ def test_short_prompts_that_wait_together_share_slices_worth_their_fixed_cost(
     settings = replace(STRATEGIES["balanced"], decode_share=0.5)
     model = slow(load_tiny("llama"), step_s=0.004, fixed_s=0.02, token_s=0.0005)
     scheduler, rota = scheduler_of(model, settings), Rota(settings)
-    for length in (20, 40, 80, 20, 40, 80, 30, 60, 100):  # until it knows what a pass costs
-        submit(scheduler, prompt_of(length, length), 1)
-        while scheduler.has_work:
-            rota.turn([scheduler])
+    read_all(scheduler, rota, (20, 40, 80, 20, 40, 80, 30, 60, 100))
     running = submit(scheduler, prompt_of(4, 1), 10_000)
     for _ in range(5):
         rota.turn([scheduler])
@@ -195,10 +202,7 @@ def test_a_short_prompts_end_is_read_with_the_slice_before_it(load_tiny: LoadTin
     settings = replace(STRATEGIES["balanced"], prefill_slice_s=0.04)  # 0.16 s at the most
     model = slow(load_tiny("llama"), step_s=0.02, fixed_s=0.02, token_s=0.002)
     scheduler, rota = scheduler_of(model, settings), Rota(settings)
-    for length in (20, 40, 60, 20, 40, 60):  # until it knows what a pass costs
-        submit(scheduler, prompt_of(length, length), 1)
-        while scheduler.has_work:
-            rota.turn([scheduler])
+    read_all(scheduler, rota, (20, 40, 60, 20, 40, 60))
     running = submit(scheduler, prompt_of(4, 1), 10_000)
     for _ in range(5):
         rota.turn([scheduler])
@@ -253,6 +257,21 @@ def test_prompts_alike_are_read_one_after_the_other(load_tiny: LoadTiny) -> None
         begun.append(sum(job.num_processed > 0 for job in scheduler.reading.jobs))
     assert len(begun) > 12
     assert max(begun) <= 2  # one, and for a moment one that is read
+
+
+def test_a_short_prompt_does_not_wait_for_all_that_were_passed_over(load_tiny: LoadTiny) -> None:
+    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=16))
+    for i in range(8):
+        desk.submit(prompt_of(200, 100 + i), max_tokens=2)
+    num_turns = []
+    for i in range(20):
+        (short,) = desk.submit(prompt_of(10, i), max_tokens=1)
+        num_turns.append(0)
+        while not desk.tokens(short):
+            desk.step()
+            num_turns[-1] += 1
+    # Its slice comes at the latest after one for another, and each may have its steps.
+    assert max(num_turns) <= 8
 
 
 def test_prompts_of_two_models_are_read_in_turn(load_tiny: LoadTiny) -> None:

@@ -94,21 +94,6 @@ def test_a_long_prompt_is_not_passed_over_for_ever(load_tiny: LoadTiny) -> None:
     assert progress[-1].processed_tokens >= 100
 
 
-def test_a_short_prompt_does_not_wait_for_all_that_were_passed_over(load_tiny: LoadTiny) -> None:
-    desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=16))
-    for i in range(8):
-        desk.submit(prompt_of(200, 100 + i), max_tokens=2)
-    num_turns = []
-    for i in range(20):
-        (short,) = desk.submit(prompt_of(10, i), max_tokens=1)
-        num_turns.append(0)
-        while not desk.tokens(short):
-            desk.step()
-            num_turns[-1] += 1
-    # Its slice comes at the latest after one for another, and each may have its steps.
-    assert max(num_turns) <= 8
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [*FAMILIES, "llama4"])
 def test_siblings_read_what_they_share_once(family: str, load_tiny: LoadTiny) -> None:
