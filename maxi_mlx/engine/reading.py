@@ -234,7 +234,7 @@ class Reading:
         by_length = sorted(jobs, key=lambda job: job.num_remaining)
         self._is_for_overdue = bool(overdue) and not self._is_for_overdue
         most_overdue = max(overdue, key=lambda job: job.num_passed_over, default=None)
-        first = most_overdue if most_overdue and self._is_for_overdue else by_length[0]
+        first = most_overdue if most_overdue is not None and self._is_for_overdue else by_length[0]
         picked = [first]
         if self._can_share(first, budget_tokens):
             for job in by_length:
