@@ -51,6 +51,6 @@ def test_a_model_is_loaded_and_unloaded(tab: Tab) -> None:
 def test_nothing_is_asked_for_while_nobody_looks(tab: Tab, served: Served) -> None:
     tab.page.get_by_role("link", name="Status").click()
     expect(tab.page.locator("#status-about")).to_contain_text("maxi-mlx")
-    served.wait(lambda: served.app[WATCHERS].num_watching == 1, within_s=5)
+    served.wait(lambda: served.app[WATCHERS].num_watching == 1)
     tab.page.get_by_role("link", name="Chat").click()
-    served.wait(lambda: served.app[WATCHERS].num_watching == 0, within_s=5)
+    served.wait(lambda: served.app[WATCHERS].num_watching == 0)

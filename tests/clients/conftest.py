@@ -52,7 +52,7 @@ class Served:
         device = sum(model.num_running for model in status.loaded)
         return status.num_running + status.num_waiting + device == 0
 
-    def wait(self, condition: Callable[[], bool], *, within_s: float) -> None:
+    def wait(self, condition: Callable[[], bool], *, within_s: float = 30) -> None:
         ends_at = time.monotonic() + within_s
         while not condition():
             assert time.monotonic() < ends_at, self.engine.status()

@@ -98,7 +98,7 @@ async def test_a_task_that_is_cancelled_frees_its_row(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.to_thread(served.wait, served.is_idle, within_s=2)
+    await asyncio.to_thread(served.wait, served.is_idle)
 
 
 async def test_a_stream_that_is_closed_frees_its_row(
@@ -111,4 +111,4 @@ async def test_a_stream_that_is_closed_frees_its_row(
         if chunk.choices[0].delta.content:
             break
     await stream.close()
-    await asyncio.to_thread(served.wait, served.is_idle, within_s=2)
+    await asyncio.to_thread(served.wait, served.is_idle)

@@ -108,7 +108,7 @@ async def test_row_stop_string_ends_generation_at_once(client: Client, stream: b
     text_before, reason, num_tokens = await said(client, TEXT, ask, stream=stream)
     assert (text_before, reason) == (text.partition(stop)[0], "stop")
     assert num_tokens <= 60
-    await until(lambda: is_idle(client), within_s=2)
+    await until(lambda: is_idle(client))
 
 
 async def test_row_stop_string_frees_its_row_beside_one_that_goes_on(client: Client) -> None:
@@ -120,10 +120,7 @@ async def test_row_stop_string_frees_its_row_beside_one_that_goes_on(client: Cli
             if b'"finish_reason":"stop"' in line:
                 assert b'"index":0' in line
                 break
-        await until(
-            lambda: [model.num_running for model in client.engine.status().loaded] == [1],
-            within_s=2,
-        )
+        await until(lambda: [model.num_running for model in client.engine.status().loaded] == [1])
 
 
 @pytest.mark.slow

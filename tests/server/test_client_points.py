@@ -7,7 +7,6 @@ import asyncio
 import io
 import json
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -142,16 +141,14 @@ async def test_point_14_the_first_bytes_leave_before_the_prompt_is_read(client: 
     await client.post(TEXT, json=long_text(max_tokens=1))  # loads the model
     messages = [{"role": "user", "content": "word " * 50_000}]
     url = f"http://127.0.0.1:{client.port}{CHAT}"
-    began = time.perf_counter()
     ask = long_text(messages=messages, stream=True)
     async with client.session.post(url, json=ask) as response:
         first = await response.content.readuntil(b"\n\n")
-        assert time.perf_counter() - began < 1
         assert b'"delta":{"role":"assistant","content":""}' in first
         with pytest.raises(TimeoutError):  # the prompt is being read
             async with asyncio.timeout(0.2):
                 await response.content.readany()
-    await until(lambda: is_idle(client), within_s=5)
+    await until(lambda: is_idle(client))
 
 
 @pytest.mark.clients(16, 17, 19)

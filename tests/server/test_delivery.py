@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
@@ -181,25 +180,31 @@ async def test_a_fault_of_ours_is_a_500_that_tells_no_secrets_and_is_logged_once
 async def test_point_14_the_first_bytes_come_within_a_second_whatever_takes_long(
     start: Start,
 ) -> None:
-    client = await serving(start, played(1.2, *GOOD))
-    began = time.perf_counter()
+    assert stream.DOOR_WAIT_S < 1
+    client = await serving(start, played(3.0, *GOOD))
     async with client.session.get(f"http://127.0.0.1:{client.port}/stream") as response:
         assert response.status == 200
         first = await response.content.readany()
-        took_s = time.perf_counter() - began
         rest = await response.content.read()
-    assert took_s < 1.0
     assert frames(first) == [KEEP_ALIVE]
     assert frames(rest) == [ROLE, HI, STOP, DONE]
 
 
 @pytest.mark.clients(14)
 async def test_point_14_the_stream_begins_before_the_prompt_is_read(start: Start) -> None:
-    client = await serving(start, played(STARTED, 0.5, TextDelta(0, "hi"), FINISHED, COMPLETED))
-    began = time.perf_counter()
+    is_read = asyncio.Event()
+
+    async def events() -> AsyncIterator[Event]:
+        yield STARTED
+        await is_read.wait()
+        for event in GOOD[1:]:
+            yield event
+
+    client = await serving(start, events)
     async with client.session.get(f"http://127.0.0.1:{client.port}/stream") as response:
         assert frames(await response.content.readany()) == [ROLE]
-        assert time.perf_counter() - began < 0.4
+        is_read.set()
+        assert frames(await response.content.read()) == [HI, STOP, DONE]
 
 
 @pytest.mark.clients(15)
@@ -318,14 +323,16 @@ async def test_a_whole_answer_names_the_model_that_answered(start: Start) -> Non
 
 
 class Endless:
-    """Events that go on until somebody ends them, and a note of when that was."""
+    """Events that go on until somebody ends them, and whether they have begun and ended."""
 
     def __init__(self, *first: Event, pause_s: float = 0.01) -> None:
         self._first = first
         self._pause_s = pause_s
+        self.begun = asyncio.Event()
         self.ended = asyncio.Event()
 
     async def __call__(self) -> AsyncIterator[Event]:
+        self.begun.set()
         try:
             for event in self._first:
                 yield event
@@ -342,15 +349,23 @@ class Endless:
 async def test_point_23_a_client_that_leaves_ends_generation(
     start: Start, path: str, first: tuple[Event, ...]
 ) -> None:
-    events = Endless(*first, pause_s=0.01 if first else 60)
+    events = Endless(*first, pause_s=0.01 if first else 300)
     client = await serving(start, events)
     _, writer = await asyncio.open_connection("127.0.0.1", client.port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    await asyncio.sleep(0.1)
-    assert not events.ended.is_set()
-    writer.close()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(30):
+        await events.begun.wait()
+        await asyncio.sleep(0.1)
+        assert not events.ended.is_set()
+        writer.close()
         await events.ended.wait()
+
+
+async def leave(client: Client, *, after: int) -> None:
+    """Reads so many pieces of text of ``/stream``, and closes the connection."""
+    async with client.session.get(f"http://127.0.0.1:{client.port}/stream") as response:
+        while after:
+            after -= b'"content":"hi"' in await response.content.readuntil(b"\n\n")
 
 
 @pytest.mark.clients(24)
@@ -369,7 +384,7 @@ async def test_point_24_a_reader_that_is_slow_holds_up_nobody(start: Start) -> N
 
     client = await serving(start, events)
     async with client.session.get(f"http://127.0.0.1:{client.port}/stream") as response:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await made.wait()  # though nobody has read the 10 MB yet
         assert (await client.get("/")).status == 200
         body = await response.content.read()

@@ -11,6 +11,7 @@ import pytest
 
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.settings import STRATEGIES, Settings
+from tests.server.asking import until
 from tests.server.running import Client, Start
 
 ENDLESS: dict[str, Any] = {
@@ -44,16 +45,10 @@ def has_come(client: Client) -> bool:
     return status.num_running + status.num_waiting > 0
 
 
-async def until(condition: Any, *, within_s: float = 20) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def assert_free(client: Client) -> None:
-    await until(lambda: not has_come(client), within_s=1)
+    await until(lambda: not has_come(client))
     # The device's own figures are read now and then; it is idle when they say so.
-    await until(lambda: all(m.num_running == 0 for m in client.engine.status().loaded), within_s=2)
+    await until(lambda: all(m.num_running == 0 for m in client.engine.status().loaded))
     assert (await client.post("/v1/completions", json=SHORT)).status == 200
 
 
@@ -91,7 +86,7 @@ async def test_point_23_while_it_waits_for_a_place(start: Start, long_model: Pat
     waiting = asyncio.create_task(client.post("/v1/completions", json={**ENDLESS, "stream": True}))
     await until(lambda: client.engine.status().num_waiting == 1)
     waiting.cancel()
-    await until(lambda: client.engine.status().num_waiting == 0, within_s=1)
+    await until(lambda: client.engine.status().num_waiting == 0)
     assert client.engine.status().num_running == 1
     running.cancel()
     await assert_free(client)

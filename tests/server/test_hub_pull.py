@@ -17,6 +17,7 @@ from maxi_mlx.catalog.roots import Root, default_roots
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.server.keys import HUB_DOWNLOADS
 from tests.hub import COMMIT, FakeHub, files_of
+from tests.server.asking import until
 from tests.server.asking_ollama import BOTH, error_of, lines_of
 from tests.server.running import Client, Start
 
@@ -70,12 +71,6 @@ async def delete(client: Client, name: str) -> int:
 
 def parts_in(cache: Path) -> list[Path]:
     return list(cache.rglob("*.incomplete"))
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     real = language_model._load_tokenizer
 
     def waiting(folder: Path) -> Any:
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         return real(folder)
 
     monkeypatch.setattr(language_model, "_load_tokenizer", waiting)
@@ -193,7 +193,7 @@ async def test_load_duration_is_what_the_model_took_to_load(
     second = (await client.post("/api/generate", json=in_ollama())).json
     assert 0.6 <= first["load_duration"] / 1e9 <= took_s
     assert first["load_duration"] <= first["total_duration"] <= took_s * 1e9
-    assert second["load_duration"] / 1e9 < 0.3
+    assert second["load_duration"] < first["load_duration"] / 2
     assert second["load_duration"] <= second["total_duration"]
 
 

@@ -141,8 +141,8 @@ async def test_point_103_a_websocket_upgrade_is_refused_at_once(start: Start) ->
 async def test_a_path_made_to_be_slow_is_not(start: Start) -> None:
     client = await start()
     path = "/" + "v1//" * 2000 + "x"
-    began = time.perf_counter()
+    began = time.process_time()
     answer = await client.get(path)
     assert answer.status == 404
     assert len(answer.error["message"]) < 500
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2

@@ -26,8 +26,9 @@ from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
 from maxi_mlx.server.address import address
 from maxi_mlx.server.serve import Stop, run
+from tests.server.asking import until
 
-ANY_PORT = Settings(port=0, drain_timeout_s=20)
+ANY_PORT = Settings(port=0, drain_timeout_s=120)
 ENDLESS: dict[str, Any] = {
     "model": "long",
     "prompt": "hello",
@@ -50,12 +51,10 @@ class Served:
     def post(self, path: str = "/v1/completions", **fields: Any) -> Any:
         return self.session.post(self.address + path, json=fields)
 
-    async def end(self, *, within_s: float) -> float:
-        """Waits for `run` to return; gives how long that took."""
-        began = time.perf_counter()
-        async with asyncio.timeout(within_s):
+    async def end(self) -> None:
+        """Waits for `run` to return, for much less long than a server drains."""
+        async with asyncio.timeout(30):
             await self.task
-        return time.perf_counter() - began
 
 
 @asynccontextmanager
@@ -153,7 +152,7 @@ async def test_an_idle_server_ends_soon_after_it_is_asked() -> None:
         async with served.session.get(served.address) as answer:  # leaves an idle connection
             assert answer.status == 200
         served.stop.ask()
-        assert await served.end(within_s=10) < 10
+        await served.end()
 
 
 async def test_whoever_watches_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -164,7 +163,7 @@ async def test_whoever_watches_is_not_waited_for(caplog: pytest.LogCaptureFixtur
     ):
         assert (await watched.content.readline()).startswith(b'data: {"version"')
         served.stop.ask()
-        assert await served.end(within_s=5) < 2
+        await served.end()
         last = (await watched.content.read()).strip().rpartition(b"\n")[2]
     assert b'"state":"draining"' in last
     assert "requests" not in caplog.text
@@ -185,20 +184,20 @@ async def test_running_answers_finish_and_new_ones_are_refused(long_model: Path)
             body = await running.content.read()
         assert body.endswith(b"data: [DONE]\n\n")
         assert b'"finish_reason":"length"' in body
-        await served.end(within_s=5)
+        await served.end()
 
 
 @pytest.mark.clients(18)
 @pytest.mark.parametrize("asks", [1, 2], ids=["time runs out", "asked twice"])
 async def test_point_18_an_answer_that_is_ended_says_so(long_model: Path, asks: int) -> None:
-    timeout_s = 0.3 if asks == 1 else 60
+    timeout_s = 0.3 if asks == 1 else 120
     async with serving(replace(ANY_PORT, drain_timeout_s=timeout_s), root(long_model)) as served:
         async with served.post(**ENDLESS) as running:
             await running.content.readline()
             for _ in range(asks):
                 served.stop.ask()
             body = await running.content.read()
-        assert await served.end(within_s=5) < 3
+        await served.end()
     last = body.split(b"\n\n")[-2].strip()
     error = json.loads(last.removeprefix(b"data: "))["error"]
     assert error["code"] == "unavailable"
@@ -207,12 +206,12 @@ async def test_point_18_an_answer_that_is_ended_says_so(long_model: Path, asks: 
 async def test_a_whole_answer_that_is_ended_is_503(long_model: Path) -> None:
     async with serving(replace(ANY_PORT, drain_timeout_s=0.3), root(long_model)) as served:
         asking = asyncio.create_task(served.post(**{**ENDLESS, "stream": False}).__aenter__())
-        await asyncio.sleep(0.5)
+        await until(lambda: served.engine.status().num_running > 0)
         served.stop.ask()
         answer = await asking
         assert answer.status == 503
         answer.release()
-        await served.end(within_s=5)
+        await served.end()
 
 
 @pytest.mark.slow
@@ -239,7 +238,7 @@ async def test_a_slow_reader_gets_the_rest_while_the_server_drains(
         received = await reader.read()
         writer.close()
         assert received.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
-        await served.end(within_s=5)
+        await served.end()
     [line] = [r.getMessage() for r in caplog.records if "stopping" in r.getMessage()]
     assert "still running: 1," in line
 
@@ -249,7 +248,7 @@ async def test_signals_ask_to_stop(number: signal.Signals) -> None:
     async with serving(ANY_PORT) as served:
         assert not served.stop.draining.is_set()
         os.kill(os.getpid(), number)
-        await served.end(within_s=10)
+        await served.end()
         assert served.stop.draining.is_set()
         assert not served.stop.at_once.is_set()
     assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
@@ -268,7 +267,7 @@ async def main():
 
     def on_ready(address):
         # Work that can't be broken off, as the loading of a large model is.
-        engine._device.post(lambda: time.sleep(60))
+        engine._device.post(lambda: time.sleep(300))
         print(address, flush=True)
 
     await run(settings, engine, catalog, on_ready=on_ready)
@@ -287,7 +286,7 @@ def test_a_second_signal_ends_a_server_whose_device_is_stuck() -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=1)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 130
+        assert process.wait(timeout=40) == 130
 
 
 async def test_a_server_asked_to_stop_before_it_is_ready_ends() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,9 @@ import pytest
 import maxi_mlx
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.settings import STRATEGIES, Settings
+from tests.server.asking import until
 from tests.server.running import Client, Start
+from tests.server.test_pool import held
 
 KNOWN_FIELDS = {"id", "object", "created", "owned_by"}
 
@@ -67,12 +68,12 @@ async def test_health_shows_every_setting_with_its_source(start: Start) -> None:
     assert names - {"api_keys"} <= set(shown)
 
 
-async def test_health_does_not_wait_for_the_engine(start: Start, scripted_model: Path) -> None:
-    client = await start(Settings(model="scripted"), Root(scripted_model, "tests", "folders"))
-    began = time.perf_counter()
-    answer = await client.get("/health")
-    assert time.perf_counter() - began < 0.5
-    assert answer.json["status"] in ("starting", "ok")
+async def test_health_does_not_wait_for_the_engine(
+    start: Start, scripted_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with held(monkeypatch):
+        client = await start(Settings(model="scripted"), Root(scripted_model, "tests", "folders"))
+        assert (await client.get("/health")).json["status"] == "starting"
     await ready(client)
     assert (await client.get("/health")).json["status"] == "ok"
 
@@ -101,9 +102,7 @@ async def test_health_while_draining_is_503(start: Start) -> None:
 async def test_cache_stats(start: Start, scripted_model: Path) -> None:
     client = await start(Settings(model="scripted"), Root(scripted_model, "tests", "folders"))
     await ready(client)
-    async with asyncio.timeout(5):
-        while client.engine.status().memory is None:  # read now and then
-            await asyncio.sleep(0.01)
+    await until(lambda: client.engine.status().memory is not None)  # read now and then
     got = (await client.get("/v1/cache/stats")).json
     assert set(got) == {"kv_cache", "prefix_cache", "models", "memory"}
     assert got["kv_cache"]["bytes"] == 0
@@ -148,9 +147,7 @@ async def test_point_50_the_list_comes_while_models_load_and_answer(
     ]
     num_lists = 0
     while not all(task.done() for task in answers):
-        began = time.perf_counter()
         assert (await client.get("/v1/models")).status == 200
-        assert time.perf_counter() - began < 1
         num_lists += 1
     assert num_lists > 3
     assert [(await answer).status for answer in answers] == [200, 200]

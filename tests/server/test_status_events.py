@@ -135,7 +135,7 @@ async def test_the_stream_ends_when_the_server_does(client: Client) -> None:
         seen.append(snapshot)
         client.app[WATCHERS].end()
     assert len(seen) == 2
-    await until(lambda: client.app[RUNNING].num_running == 0, within_s=1)
+    await until(lambda: client.app[RUNNING].num_running == 0)
 
 
 async def test_head_has_no_events(client: Client) -> None:

@@ -49,7 +49,4 @@ Wait = Callable[[Callable[[], bool]], None]
 
 @pytest.fixture
 def wait(paced: Served) -> Wait:
-    def until(condition: Callable[[], bool]) -> None:
-        paced.wait(condition, within_s=10)
-
-    return until
+    return paced.wait

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ from measuring.stream import ask_all, begin, completion_body
 
 from tests.unit.benchmarks.test_response import EVENTS
 
-PAUSE_S = 0.02
+PAUSE_S = 0.1
 
 Serve = Callable[..., Awaitable[Running]]
 
@@ -53,16 +52,16 @@ async def answer(request: web.Request) -> web.StreamResponse:
 
 async def test_all_at_once(serve: Serve) -> None:
     bodies: list[dict[str, Any]] = []
+    both = asyncio.Barrier(2)
 
     async def keeps(request: web.Request) -> web.StreamResponse:
         bodies.append(await request.json())
+        await both.wait()
         return await answer(request)
 
     server = await serve(keeps)
     asked = [completion_body(server, text, max_tokens=2, seed=7) for text in ("x", "y")]
-    began_s = time.perf_counter()
-    replies = await ask_all(server, asked, timeout_s=5)
-    assert time.perf_counter() - began_s < 2 * len(EVENTS) * PAUSE_S
+    replies = await ask_all(server, asked, timeout_s=20)
     assert sorted(bodies, key=lambda body: body["prompt"]) == asked
     assert bodies[0] == {
         "model": "m",
@@ -75,7 +74,7 @@ async def test_all_at_once(serve: Serve) -> None:
     }
     for reply in replies:
         first_s, second_s = reply.chunk_times_s
-        assert began_s < reply.begun_s < first_s < second_s < reply.ended_s
+        assert reply.begun_s < first_s < second_s < reply.ended_s
         assert second_s - first_s >= PAUSE_S / 2
         assert reply.completion_tokens == 2
 
@@ -87,7 +86,7 @@ async def test_one_that_fails_stops_the_measurement(serve: Serve) -> None:
     server = await serve(refuses)
     body = completion_body(server, "x", max_tokens=2)
     with pytest.raises(MeasurementFailed, match=r"small failed: .*HTTP 500.*broken"):
-        await ask_all(server, [body], timeout_s=5)
+        await ask_all(server, [body], timeout_s=20)
 
 
 async def test_an_answer_that_takes_too_long(serve: Serve) -> None:
@@ -115,14 +114,14 @@ async def test_a_stream_can_be_watched_and_left(serve: Serve) -> None:
     assert exchange.num_pieces >= 5
     assert not exchange.is_over
     exchange.leave()
-    await asyncio.wait_for(left.wait(), 5)
+    await asyncio.wait_for(left.wait(), 30)
     assert len(exchange.reply_so_far().chunk_times_s) >= 3
 
 
 async def test_waiting_for_pieces_ends_with_the_answer(serve: Serve) -> None:
     server = await serve(answer)
     exchange = await begin(server, completion_body(server, "x", max_tokens=2))
-    await asyncio.wait_for(exchange.wait_for_pieces(1000), 5)
+    await asyncio.wait_for(exchange.wait_for_pieces(1000), 30)
     assert exchange.is_over
 
 

@@ -64,11 +64,11 @@ def test_whatever_is_around_it(before: str, after: str, cch: str) -> None:
 
 
 def test_a_hostile_line_takes_no_time() -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     for hostile in ("a=" * 200_000, "a=1; " * 100_000 + "!", " \t" * 200_000 + "!", "-" * 400_000):
         text = f"x-anthropic-billing-header: {hostile}\nYou are."
         assert without_volatile_lines(text).endswith("You are.")
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
 
 
 def message(role: Role, text: str | None) -> Message:
