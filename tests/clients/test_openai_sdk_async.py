@@ -92,7 +92,7 @@ async def test_a_task_that_is_cancelled_frees_its_row(
 ) -> None:
     asked = ask(max_tokens=-1, logit_bias=NO_END)
     task = asyncio.create_task(streamed(client, **asked) if stream else whole(client, **asked))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while served.engine.status().num_running == 0:
             await asyncio.sleep(0.01)
     task.cancel()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import mlx.core as mx
 
 from maxi_mlx.core.events import (
     Completed,
@@ -82,3 +85,21 @@ async def ask(engine: Engine, request: GenerateRequest) -> Reply:
     assert isinstance(reply.events[0], Started)
     assert isinstance(reply.events[-1], Completed | Failed)
     return reply
+
+
+async def settled(engine: Engine) -> None:
+    """Waits until the device has nothing left to do, as a step may be begun ahead of an answer's
+    last word, and has given back what nobody needs."""
+    device = engine._device
+    async with asyncio.timeout(30):
+        while await device.call(lambda: any(work.has_work for work in device._works)):
+            await asyncio.sleep(0.01)
+    await device.call(mx.synchronize)
+    await device.call(device.free_memory)
+
+
+async def until_gone(engine: Engine) -> None:
+    """Waits until no model is loaded any more."""
+    async with asyncio.timeout(30):
+        while engine.status().loaded:
+            await asyncio.sleep(0.01)

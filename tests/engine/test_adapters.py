@@ -20,7 +20,7 @@ from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.cache_namespace import cache_namespace
 from maxi_mlx.engine.engine import Engine
 from maxi_mlx.engine.memory_need import need_of
-from tests.engine.asking import Reply, ask, make_request
+from tests.engine.asking import Reply, ask, make_request, settled, until_gone
 from tests.engine.conftest import entry_for, make_engine
 from tests.engine.test_model_pool_memory import with_room_for
 from tests.models import build_model
@@ -103,7 +103,7 @@ async def _active(engine: Engine) -> int:
         mx.clear_cache()
         return mx.get_active_memory()
 
-    await asyncio.sleep(0.2)  # a step was begun ahead of the answer's last word
+    await settled(engine)
     return await engine._device.call(read)
 
 
@@ -112,11 +112,7 @@ async def test_the_base_stays_while_an_adapter_is_over_it(
 ) -> None:
     async with make_engine([tiny_model("llama")], settings_of(poet, keep_alive_s=0.0)) as engine:
         assert await tokens(engine, POET)
-        for _ in range(100):
-            if not engine.status().loaded:
-                break
-            await asyncio.sleep(0.02)
-        assert loaded(engine) == []
+        await until_gone(engine)
     async with make_engine([tiny_model("llama")], settings_of(poet)) as engine:
         await tokens(engine, POET)
         assert loaded(engine) == ["tiny-llama", POET]

@@ -22,7 +22,7 @@ from maxi_mlx.core.events import Started, TextDelta
 from maxi_mlx.core.request import SamplingParams, TextPrompt, TokenPrompt
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
-from tests.engine.asking import Reply, ask, make_request
+from tests.engine.asking import Reply, ask, make_request, settled
 from tests.engine.conftest import LoadTiny, make_engine
 
 pytestmark = pytest.mark.usefixtures("no_leftover_rows")
@@ -236,16 +236,6 @@ async def test_a_task_that_is_cancelled_frees_its_row(engine: Engine) -> None:
         await task
     await settled(engine)
     assert engine.status().kv_cache_bytes == 0
-
-
-async def settled(engine: Engine) -> None:
-    """Waits until the device thread has said that nothing is left."""
-    for _ in range(200):
-        loaded = engine.status().loaded
-        if not any(model.num_running or model.kv_cache_bytes for model in loaded):
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(engine.status())
 
 
 async def test_a_full_queue_refuses_with_a_time_to_come_back(tiny_model: Any) -> None:

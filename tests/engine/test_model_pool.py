@@ -24,7 +24,7 @@ from maxi_mlx.core.events import Started
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
 from maxi_mlx.engine.memory_need import need_of
-from tests.engine.asking import Reply, ask, make_request
+from tests.engine.asking import Reply, ask, make_request, settled
 from tests.engine.conftest import make_engine
 from tests.models import build_model
 
@@ -128,7 +128,7 @@ async def test_the_model_idle_longest_makes_room(tiny_model: TinyModel) -> None:
         await ask(engine, make_request(PROMPT, model="tiny-llama"))
         await ask(engine, make_request(PROMPT, model="tiny-qwen3"))
         await ask(engine, make_request(PROMPT, model="tiny-llama"))
-        await asyncio.sleep(0.2)  # until the step that was begun ahead of its last word is over
+        await settled(engine)
         # With one of the two gone there is room enough, and with both here there is not.
         limited(engine, mx.get_active_memory() - 400_000 + need_bytes(engine, "tiny-qwen2"))
         await ask(engine, make_request(PROMPT, model="tiny-qwen2"))
@@ -187,7 +187,7 @@ async def test_memory_comes_back_after_an_unload(tiny_model: TinyModel) -> None:
     folders = [tiny_model(family) for family in ("llama", "qwen3")]
     async with make_engine(folders, Settings(cache_memory_bytes=0)) as engine:
         await ask(engine, make_request(PROMPT, model="tiny-llama"))
-        await asyncio.sleep(0.2)  # until the step that was begun ahead of its last word is over
+        await settled(engine)
         limited(engine, mx.get_active_memory() + 500_000)
         levels = []
         for name in ("tiny-qwen3", "tiny-llama") * 4:

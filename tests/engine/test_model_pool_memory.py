@@ -20,7 +20,7 @@ from maxi_mlx.engine.engine import Engine
 from maxi_mlx.engine.host_memory import footprint_bytes
 from maxi_mlx.engine.memory_need import need_of
 from maxi_mlx.engine.memory_room import HostReading, measure_room
-from tests.engine.asking import Reply, ask, make_request
+from tests.engine.asking import Reply, ask, make_request, settled
 from tests.engine.conftest import LoadTiny, make_engine
 
 pytestmark = pytest.mark.slow
@@ -33,12 +33,6 @@ TinyModel = Callable[[str], Path]
 
 def loaded(engine: Engine) -> set[str]:
     return {model.id for model in engine.status().loaded}
-
-
-async def settled(engine: Engine) -> None:
-    """Until the step that was begun ahead of an answer's last word is over."""
-    await asyncio.sleep(0.2)
-    await engine._device.call(engine._device.free_memory)
 
 
 async def with_room_for(engine: Engine, *families: str) -> None:
@@ -189,7 +183,7 @@ async def test_a_load_has_its_turn_though_another_model_is_always_in_use(
 
         users = [asyncio.create_task(again_and_again()) for _ in range(3)]
         await asyncio.sleep(0.1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             assert (await ask(engine, make_request(PROMPT, model="tiny-qwen3"))).text
         done.set()
         await asyncio.gather(*users)

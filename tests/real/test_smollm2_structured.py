@@ -18,7 +18,7 @@ from maxi_mlx.engine.grammar.least_size import LeastSize
 from tests.engine.grammar.schemas import random_schema
 from tests.engine.speakers import accepted, random_tools
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 MODEL = "SmolLM2-135M-Instruct"
 ASKED: dict[str, Any] = {

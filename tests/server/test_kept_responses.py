@@ -106,13 +106,13 @@ async def test_in_the_background(client: Client) -> None:
     place = f"{PATH}/{begun['id']}"
     listed = (await client.get(f"{place}/input_items")).json["data"]
     assert [item["content"][0]["text"] for item in listed] == ["Count to 50."]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while (response := (await client.get(place)).json)["status"] == "in_progress":
             await asyncio.sleep(0.02)
     assert (response["status"], text_of(response)) == ("completed", COUNT)
     # What fails is told where it is fetched.
     failing = await made(client, ask(background=True, model="scripted", input="x " * 9000))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while (response := (await client.get(f"{PATH}/{failing['id']}")).json)[
             "status"
         ] != "failed":

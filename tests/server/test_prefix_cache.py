@@ -71,7 +71,7 @@ async def test_figures_of_the_cache(start: Start, scripted_model: Path) -> None:
     client = await start(Settings(), Root(scripted_model, "tests", "folders"))
     await usage(client, ask(LONG))
     await usage(client, ask(LONG))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             got = (await client.get("/v1/cache/stats")).json
             if got["prefix_cache"]["hits"] and got["prefix_cache"]["disk"]["files"]:

@@ -294,7 +294,7 @@ async def test_a_server_asked_to_stop_before_it_is_ready_ends() -> None:
     stop = Stop()
     stop.ask()
     engine = Engine(ANY_PORT, catalog)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         await run(ANY_PORT, engine, catalog, on_ready=lambda _: None, stop=stop)
 
 

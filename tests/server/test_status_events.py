@@ -46,7 +46,7 @@ async def now(client: Client) -> dict[str, Any]:
 
 async def under_way(client: Client, phase: str) -> dict[str, Any]:
     """The one request, once it is that far."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while True:
             requests = (await now(client))["requests"]
             if requests and requests[0]["phase"] == phase:

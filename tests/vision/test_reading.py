@@ -105,7 +105,7 @@ async def test_images_that_take_long_keep_no_text_waiting(
 
     def waiting(image: Image) -> object:
         begun.set()
-        may_go.wait(20)
+        may_go.wait(60)
         return decode(image)
 
     monkeypatch.setattr(prompts, "decode_image", waiting)
@@ -113,9 +113,9 @@ async def test_images_that_take_long_keep_no_text_waiting(
     requests = [ask_about(picture(seed), model=model) for seed in range(6)]
     asking = [asyncio.create_task(ask(engine, request)) for request in requests]
     try:
-        await asyncio.to_thread(begun.wait, 20)
+        await asyncio.to_thread(begun.wait, 30)
         await asyncio.sleep(0.3)  # the others too, as far as there are threads
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await ask(engine, make_request("Hello", model=model, max_tokens=1))
     finally:
         may_go.set()

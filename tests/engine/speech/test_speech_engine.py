@@ -71,7 +71,7 @@ def text_of(segments: list[Segment]) -> str:
 
 
 async def until_idle(engine: Engine) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while any(model.num_running or model.num_waiting for model in _figures(engine)):
             await asyncio.sleep(0.01)
 
