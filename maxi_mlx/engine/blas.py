@@ -6,12 +6,17 @@ library is in the process's global scope first answers instead. Knows nothing of
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import glob
 import os
+import re
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 # dlopen looks these up as the linker does (its cache, LD_LIBRARY_PATH). Fedora's bare libopenblas
 # has no threads, so that its threaded one is asked for first.
@@ -24,6 +29,11 @@ _PATTERNS = (
     "/opt/OpenBLAS/lib/libopenblas.so.0",
     "/usr/local/lib/libopenblas.so.0",
 )
+# OpenBLAS has kernels for each kind of processor. On one that is newer than itself it takes those
+# for a Pentium 4, at a fifth of the speed or less; those for Haswell run wherever AVX2 is.
+_KERNELS_OF_LAST_RESORT = "Prescott"
+_AVX2_KERNELS = "Haswell"
+_CHOICE_OF_KERNELS = "OPENBLAS_CORETYPE"
 _PACKAGES = (  # program, how to install OpenBLAS, how to install a C++ compiler
     ("apt-get", "apt-get install libopenblas0-pthread", "apt-get install g++"),
     ("dnf", "dnf install openblas-threads", "dnf install gcc-c++"),
@@ -55,8 +65,9 @@ def load_openblas() -> Blas | None:
         except OSError:
             continue
         if hasattr(library, "cblas_sgemm"):
-            # Opening it again only moves its names into the global scope.
-            return Blas(_describe(ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)), name)
+            # Opening it again only moves its names into the global scope, unless it was closed.
+            with _kernels_for_this_processor(library):
+                return Blas(_describe(ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)), name)
     return None
 
 
@@ -81,10 +92,53 @@ def _candidates() -> list[str]:
     return [*_NAMES, *(path for pattern in _PATTERNS for path in sorted(glob.glob(pattern)))]
 
 
+@contextmanager
+def _kernels_for_this_processor(library: ctypes.CDLL) -> Iterator[None]:
+    """Within it, the library is to be opened again. It chooses its kernels as it is loaded: where
+    it chose badly it is closed first, and then told. Others who load one of their own, as numpy
+    does, are not."""
+    is_chosen_by_user = bool(os.environ.get(_CHOICE_OF_KERNELS))
+    if is_chosen_by_user or _kernels(library) != _KERNELS_OF_LAST_RESORT or not _has_avx2():
+        yield
+        return
+    _ctypes.dlclose(library._handle)
+    os.environ[_CHOICE_OF_KERNELS] = _AVX2_KERNELS
+    try:
+        yield
+    finally:
+        del os.environ[_CHOICE_OF_KERNELS]
+
+
+def _kernels(library: ctypes.CDLL) -> str | None:
+    return _text_of(library, "openblas_get_corename")
+
+
+def _has_avx2() -> bool:
+    try:
+        found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    except OSError:
+        return False
+    return found is not None and {"avx2", "fma"} <= set(found[1].split())
+
+
 def _describe(library: ctypes.CDLL) -> str:
-    if not hasattr(library, "openblas_get_config"):
+    config = _text_of(library, "openblas_get_config")
+    if config is None:
         return "the BLAS loaded before this program"
-    library.openblas_get_config.restype = ctypes.c_char_p
-    words = library.openblas_get_config().decode("ascii", "replace").split()
+    kernels = _kernels(library)
     num_threads = library.openblas_get_num_threads()
-    return f"{' '.join(words[:2])}, {num_threads} thread{'' if num_threads == 1 else 's'}"
+    parts = [
+        " ".join(config.split()[:2]),
+        *([f"{kernels} kernels"] if kernels else []),
+        f"{num_threads} thread{'' if num_threads == 1 else 's'}",
+    ]
+    return ", ".join(parts)
+
+
+def _text_of(library: ctypes.CDLL, name: str) -> str | None:
+    """What one of OpenBLAS's functions says; None where there is no such function."""
+    function = getattr(library, name, None)
+    if function is None:
+        return None
+    function.restype = ctypes.c_char_p
+    return str(function().decode("ascii", "replace"))

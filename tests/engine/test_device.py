@@ -142,6 +142,42 @@ def test_openblas_threads_are_one_unless_the_user_says_so() -> None:
     assert result.stdout.endswith(", 1 thread\n")
 
 
+NEWER_THAN_OPENBLAS = """
+import os
+from maxi_mlx.engine import blas
+
+of_library, asked = blas._kernels, []
+
+def of_the_first(library):
+    asked.append(library)
+    return "Prescott" if len(asked) == 1 else of_library(library)
+
+blas._kernels = of_the_first
+print(blas.load_openblas().name, os.environ.get("OPENBLAS_CORETYPE"))
+from maxi_mlx.engine import device
+device.prepare("cpu"), device.select()
+print(device.check_matmul().is_right)
+"""
+
+
+@needs_linux
+def test_a_processor_newer_than_openblas_gets_kernels_that_it_can_run() -> None:
+    if blas.load_openblas() is None:
+        pytest.skip("no OpenBLAS on this machine")
+    if not blas._has_avx2():
+        pytest.skip("a processor without AVX2")
+    environment = {"OPENBLAS_CORETYPE": "", "LD_PRELOAD": ""}
+    first, second = python(NEWER_THAN_OPENBLAS, **environment).stdout.splitlines()
+    name, told = first.rsplit(maxsplit=1)
+    assert ", Haswell kernels, " in name
+    assert told == "None"  # others that choose by it, as numpy does, choose as they would
+    assert second == "True"
+    # Who has chosen kernels has them.
+    environment["OPENBLAS_CORETYPE"] = "Nehalem"
+    code = "from maxi_mlx.engine import blas; print(blas.load_openblas().name)"
+    assert ", Nehalem kernels, " in python(code, **environment).stdout
+
+
 @needs_linux
 def test_without_a_real_blas_the_way_to_get_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "load_openblas", lambda: None)
