@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
+import pytest
 
 from maxi_mlx.core.events import (
     Completed,
@@ -29,7 +32,10 @@ from maxi_mlx.core.request import (
     TextPrompt,
     TokenPrompt,
 )
+from maxi_mlx.engine.device_work import DeviceWork
 from maxi_mlx.engine.engine import Engine
+from maxi_mlx.engine.mailbox import Outbox
+from maxi_mlx.engine.rota import Rota
 
 _numbers = itertools.count()
 
@@ -87,6 +93,20 @@ async def ask(engine: Engine, request: GenerateRequest) -> Reply:
     return reply
 
 
+@contextmanager
+def slowed() -> Iterator[None]:
+    """A turn takes 50 ms meanwhile, so that what runs is still running when a test looks."""
+    turn = Rota.turn
+
+    def slow(rota: Rota, models: Sequence[DeviceWork]) -> Outbox:
+        time.sleep(0.05)
+        return turn(rota, models)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rota, "turn", slow)
+        yield
+
+
 async def settled(engine: Engine) -> None:
     """Waits until the device has nothing left to do, as a step may be begun ahead of an answer's
     last word, and has given back what nobody needs."""
@@ -96,6 +116,16 @@ async def settled(engine: Engine) -> None:
             await asyncio.sleep(0.01)
     await device.call(mx.synchronize)
     await device.call(device.free_memory)
+
+
+async def listed(engine: Engine) -> None:
+    """Waits until the disk has said what it has of all loaded models: before, nothing is kept."""
+    device = engine._device
+    async with asyncio.timeout(30):
+        while not await device.call(
+            lambda: all(work.prefixes.store.is_listed for work in device._works)  # type: ignore[attr-defined]
+        ):
+            await asyncio.sleep(0.01)
 
 
 async def until_gone(engine: Engine) -> None:

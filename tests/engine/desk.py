@@ -61,6 +61,8 @@ class Desk:
     def step(self, count: int = 1) -> None:
         for _ in range(count):
             self.news += self.rota.turn([self.scheduler])
+            # A moment in which the machine did something else is no debt to running answers.
+            self.rota._owed_s = min(self.rota._owed_s, max(8 * self.rota._step_s, 0.01))
 
     def run(self) -> None:
         for _ in range(5000):
@@ -78,6 +80,12 @@ class Desk:
 
     def tokens(self, row: Row) -> list[int]:
         return [news.token_id for news in self.of(row) if isinstance(news, TokenNews)]
+
+    def has_slices_of(self, num_tokens: int) -> None:
+        """From now on, however fast or busy the machine is."""
+        self.scheduler.reading._slice_size.tokens_for = (  # type: ignore[method-assign]
+            lambda *_, most_tokens, **__: min(num_tokens, most_tokens)
+        )
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from maxi_mlx.core.events import Started, TextDelta
 from maxi_mlx.core.request import SamplingParams, TextPrompt, TokenPrompt
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
-from tests.engine.asking import Reply, ask, make_request, settled
+from tests.engine.asking import Reply, ask, make_request, settled, slowed
 from tests.engine.conftest import LoadTiny, make_engine
 
 pytestmark = pytest.mark.usefixtures("no_leftover_rows")
@@ -228,12 +228,14 @@ async def test_a_client_that_leaves_frees_its_row(engine: Engine) -> None:
 
 
 async def test_a_task_that_is_cancelled_frees_its_row(engine: Engine) -> None:
-    task = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=None)))
-    while not engine.status().num_running:
-        await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await ask(engine, make_request(PROMPT))
+    with slowed():
+        task = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=None)))
+        while not engine.status().num_running:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
     await settled(engine)
     assert engine.status().kv_cache_bytes == 0
 
@@ -243,14 +245,17 @@ async def test_a_full_queue_refuses_with_a_time_to_come_back(tiny_model: Any) ->
     async with make_engine([tiny_model("llama")], Settings(scheduler=scheduler)) as engine:
         await ask(engine, make_request(PROMPT))
         tasks: list[asyncio.Task[Reply]] = []
-        for _ in range(3):
-            tasks.append(asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=200))))
-            while not engine.status().num_running:
-                await asyncio.sleep(0.005)
-        await asyncio.sleep(0.01)
-        assert (engine.status().num_running, engine.status().num_waiting) == (1, 2)
-        with pytest.raises(Overloaded, match="2 requests are waiting") as caught:
-            await ask(engine, make_request(PROMPT))
+        with slowed():
+            for _ in range(3):
+                request = make_request(PROMPT, max_tokens=200)
+                tasks.append(asyncio.create_task(ask(engine, request)))
+                while not engine.status().num_running:
+                    await asyncio.sleep(0.01)
+            while engine.status().num_waiting < 2:
+                await asyncio.sleep(0.01)
+            assert engine.status().num_running == 1
+            with pytest.raises(Overloaded, match="2 requests are waiting") as caught:
+                await ask(engine, make_request(PROMPT))
         assert caught.value.retry_after_s == 1
         replies = await asyncio.gather(*tasks)
         assert len({reply.text for reply in replies}) == 1
@@ -258,14 +263,16 @@ async def test_a_full_queue_refuses_with_a_time_to_come_back(tiny_model: Any) ->
 
 async def test_draining_refuses_new_requests_and_finishes_running_ones(tiny_model: Any) -> None:
     async with make_engine([tiny_model("llama")]) as engine:
-        running = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=200)))
-        while not engine.status().num_running:
-            await asyncio.sleep(0.01)
-        drain = asyncio.create_task(engine.drain(30))
-        await asyncio.sleep(0)
-        assert engine.status().state == "draining"
-        with pytest.raises(Unavailable, match="shutting down"):
-            await ask(engine, make_request(PROMPT))
+        await ask(engine, make_request(PROMPT))
+        with slowed():
+            running = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=200)))
+            while not engine.status().num_running:
+                await asyncio.sleep(0.01)
+            drain = asyncio.create_task(engine.drain(100))
+            await asyncio.sleep(0)
+            assert engine.status().state == "draining"
+            with pytest.raises(Unavailable, match="shutting down"):
+                await ask(engine, make_request(PROMPT))
         assert await drain
         finish = (await running).finishes[0]
         assert finish is not None
@@ -274,20 +281,24 @@ async def test_draining_refuses_new_requests_and_finishes_running_ones(tiny_mode
 
 async def test_closing_ends_running_answers_with_a_reason(tiny_model: Any) -> None:
     async with make_engine([tiny_model("llama")]) as engine:
-        running = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=500)))
-        while not engine.status().num_running:
-            await asyncio.sleep(0.01)
-        await engine.close()
+        await ask(engine, make_request(PROMPT))
+        with slowed():
+            running = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=500)))
+            while not engine.status().num_running:
+                await asyncio.sleep(0.01)
+            await engine.close()
         assert (await running).failure == "The server is shutting down."
 
 
 async def test_a_drain_that_takes_too_long_says_so(tiny_model: Any) -> None:
     async with make_engine([tiny_model("llama")]) as engine:
-        running = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=500)))
-        while not engine.status().num_running:
-            await asyncio.sleep(0.01)
-        assert not await engine.drain(0.01)
-        running.cancel()
+        await ask(engine, make_request(PROMPT))
+        with slowed():
+            running = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=500)))
+            while not engine.status().num_running:
+                await asyncio.sleep(0.01)
+            assert not await engine.drain(0.01)
+            running.cancel()
 
 
 async def test_what_is_imported_is_not_looked_through_at_every_unload(tiny_model: Any) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,11 +151,10 @@ async def test_a_prompt_of_megabytes_is_refused_before_it_is_cut_into_tokens(
     async with make_engine([tiny_model("llama")]) as engine:
         await ask(engine, make_request(PROMPT))
         text = "word " * 2_000_000
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        started = time.process_time()
         with pytest.raises(ContextTooLong, match=r"tokens or more.*context of 512"):
             await ask(engine, make_request(TextPrompt(text)))
-        assert loop.time() - started < 1
+        assert time.process_time() - started < 1
 
 
 async def test_an_end_token_beyond_the_table_does_no_harm(copy_of: Callable[[str], Path]) -> None:

@@ -20,7 +20,7 @@ from maxi_mlx.engine.engine import Engine
 from maxi_mlx.engine.host_memory import footprint_bytes
 from maxi_mlx.engine.memory_need import need_of
 from maxi_mlx.engine.memory_room import HostReading, measure_room
-from tests.engine.asking import Reply, ask, make_request, settled
+from tests.engine.asking import Reply, ask, make_request, settled, slowed
 from tests.engine.conftest import LoadTiny, make_engine
 
 pytestmark = pytest.mark.slow
@@ -156,9 +156,10 @@ async def test_a_load_waits_for_the_answers_of_a_model_in_use(tiny_model: TinyMo
         request = make_request(PROMPT, max_tokens=300)
         alone = (await ask(engine, request)).text
         await with_room_for(engine, "llama")
-        running = asyncio.create_task(ask(engine, replace(request, id="again")))
-        while not engine.status().num_running:
-            await asyncio.sleep(0)
+        with slowed():
+            running = asyncio.create_task(ask(engine, replace(request, id="again")))
+            while not engine.status().num_running:
+                await asyncio.sleep(0)
         other = await ask(engine, make_request(PROMPT, model="tiny-qwen3"))
         assert running.done(), "its model was there until its answer was"
         assert (await running).text == alone
@@ -266,16 +267,17 @@ async def test_at_the_second_mark_the_newest_request_ends_and_no_other(
         await ask(engine, make_request(PROMPT, model="tiny-qwen3"))
         newer = make_request([10] * 300, model="tiny-qwen3", n=2, max_tokens=200)
         tasks: list[asyncio.Task[Reply]] = []
-        for request, num_rows in ((older, 1), (newer, 3)):
-            tasks.append(asyncio.create_task(ask(engine, request)))
-            while await engine._device.call(lambda: decoding(engine)) < num_rows:
-                pass
 
         def squeeze() -> None:
             # The newer one has some 520 kB; the older one may grow by 130.
             engine._device.limit_bytes = int((mx.get_active_memory() - 150_000) / 1.125)
 
-        await engine._device.call(squeeze)
+        with slowed():
+            for request, num_rows in ((older, 1), (newer, 3)):
+                tasks.append(asyncio.create_task(ask(engine, request)))
+                while await engine._device.call(lambda: decoding(engine)) < num_rows:
+                    assert not any(task.done() for task in tasks)
+            await engine._device.call(squeeze)
         replies = await asyncio.gather(*tasks)
         assert replies[0].text == alone
         assert "The memory is at its end" in str(replies[1].failure)

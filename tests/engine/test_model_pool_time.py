@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from maxi_mlx.core.errors import InvalidRequest
+from maxi_mlx.core.events import TextDelta
 from maxi_mlx.core.keep_alive import FOREVER
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
@@ -152,12 +153,12 @@ async def test_loading_and_unloading_by_request(tiny_model: TinyModel) -> None:
 async def test_unloading_waits_for_who_uses_it(tiny_model: TinyModel) -> None:
     async with with_one(tiny_model, 300) as engine:
         whole = await ask(engine, make_request(PROMPT, max_tokens=100))
-        running = asyncio.create_task(ask(engine, make_request(PROMPT, max_tokens=100)))
-        while not engine.status().num_running:
-            await asyncio.sleep(0)
+        running = engine.generate(make_request(PROMPT, max_tokens=100))
+        await anext(running)  # in use for as long as nobody reads on
         await engine.unload("tiny-llama")
         assert loaded(engine) == {"tiny-llama"}
-        assert (await running).text == whole.text
+        texts = [event.text async for event in running if isinstance(event, TextDelta)]
+        assert "".join(texts) == whole.text
         await until_gone(engine)
 
 

@@ -95,6 +95,7 @@ def test_a_long_prompt_is_kept_slice_by_slice(load_tiny: LoadTiny, uses_cache: b
     desk = Desk(
         load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=128), cache_bytes=MEGABYTES
     )
+    desk.has_slices_of(128)
     text = prompt_of(500, 1)
     desk.submit(text, max_tokens=4, uses_cache=uses_cache)
     stored = []

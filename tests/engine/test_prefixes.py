@@ -127,6 +127,7 @@ def test_a_client_that_left_finds_what_was_read(load_tiny: LoadTiny) -> None:
     model = load_tiny("llama")
     settings = replace(BALANCED, prefill_slice_tokens=32)
     desk = Desk(model, settings, cache_bytes=MEGABYTES)
+    desk.has_slices_of(32)
     prompt = prompt_of(300, 2)
     (row,) = desk.submit(prompt, max_tokens=5)
     desk.step(4)
@@ -153,7 +154,8 @@ def test_short_prompts_that_begin_alike_are_read_together(load_tiny: LoadTiny) -
     model = load_tiny("llama")
     desk = Desk(model, replace(BALANCED, prefill_slice_s=10), cache_bytes=MEGABYTES)
     head = prompt_of(20, 1)
-    for seed in (2, 3):  # so that the model's speed is known, and the head is stored
+    desk.has_slices_of(1024)
+    for seed in (2, 3):  # so that the head is stored
         desk.submit([*head, *prompt_of(60, seed)], max_tokens=2)
         desk.run()
     prompts = [[*head, *prompt_of(30, seed)] for seed in range(10, 16)]

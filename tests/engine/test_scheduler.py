@@ -61,9 +61,7 @@ def test_short_prompts_share_a_slice_and_equal_each_alone(
     lengths = (1, 2, 15, 16, 17, 18, 33, 40, 1, 31)
     prompts = [prompt_of(length, seed) for seed, length in enumerate(lengths)]
     desk = Desk(model)
-    # However slow the machine is.
-    slice_size = desk.scheduler.reading._slice_size
-    monkeypatch.setattr(slice_size, "tokens_for", lambda *_, **__: 1024)
+    desk.has_slices_of(1024)
     with counting_reads(desk.scheduler) as reads:
         rows = [desk.submit(prompt, max_tokens=24)[0] for prompt in prompts]
         desk.run()
@@ -75,8 +73,7 @@ def test_short_prompts_share_a_slice_and_equal_each_alone(
 def test_padding_is_bounded(load_tiny: LoadTiny) -> None:
     """A long prompt is not padded out to by short ones beyond the slice's tokens."""
     desk = Desk(load_tiny("llama"), replace(BALANCED, prefill_slice_tokens=128, decode_share=1e-6))
-    desk.submit(prompt_of(40, 99), max_tokens=2)
-    desk.run()
+    desk.has_slices_of(128)
     with counting_reads(desk.scheduler) as reads:
         for length in (10, 100, 11, 12, 13, 14, 101):
             desk.submit(prompt_of(length, length), max_tokens=2)
@@ -282,6 +279,7 @@ def test_long_and_short_rows_decode_apart_where_padding_would_outweigh_the_weigh
     lengths = (10, 400, 12, 11, 390, 13)
     prompts = [prompt_of(length, length) for length in lengths]
     desk = Desk(light, replace(BALANCED, decode_share=1e-6))
+    desk.has_slices_of(1024)
     rows = [desk.submit(prompt, max_tokens=30)[0] for prompt in prompts]
     sizes = set()
     while desk.scheduler.has_work:
@@ -302,9 +300,10 @@ def test_rows_kept_apart_by_length_join_once_the_padding_is_worth_it(
     cost = KVCost((Part(1, 0, None),))
     entry = replace(model.entry, weight_bytes=cost.padding_bytes([10, 400]))
     light = replace(model, entry=entry, kv_cost=cost)
-    wishes = {10: 150, 11: 5, 300: 150, 400: 150}  # length of prompt: max_tokens
+    wishes = {10: 150, 11: 20, 300: 150, 400: 150}  # length of prompt: max_tokens
     prompts = {length: prompt_of(length, length) for length in wishes}
     desk = Desk(light, replace(BALANCED, decode_share=1e-6))
+    desk.has_slices_of(1024)
     rows = {length: desk.submit(prompts[length], max_tokens=wishes[length])[0] for length in wishes}
     sizes = []
     while desk.scheduler.has_work:

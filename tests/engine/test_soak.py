@@ -111,7 +111,7 @@ async def test_two_thousand_random_requests(family: str, tmp_path: Path) -> None
 
 async def quiet(engine: Engine) -> None:
     """Until the device thread says that it holds nothing for anybody."""
-    for _ in range(200):
+    for _ in range(1200):
         status = engine.status()
         if not status.num_running and not status.kv_cache_bytes:
             return

@@ -57,7 +57,7 @@ def test_commands_come_in_order_and_wake_who_waits() -> None:
     thread.start()
     call = Call(lambda: 1)
     inbox.put(call)
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     assert taken == [call]
     calls = [Call(lambda: 1) for _ in range(3)]
     for call in calls:

@@ -23,6 +23,7 @@ from maxi_mlx.engine.vectors.job import VectorJob  # noqa: E402
 from maxi_mlx.engine.vectors.layers import Pauses  # noqa: E402
 from maxi_mlx.engine.vectors.tokens import TokenRow  # noqa: E402
 from maxi_mlx.engine.vectors.work import VectorWork  # noqa: E402
+from tests.engine.clock import Clock  # noqa: E402
 from tests.engine.conftest import entry_for  # noqa: E402
 
 BAD = 666
@@ -143,8 +144,10 @@ def test_what_ends_the_model_ends_every_request(work: VectorWork) -> None:
 
 
 @pytest.fixture
-def slow(work: VectorWork, echo: Echo) -> VectorWork:
-    """A batch takes several slices of a tenth of a second."""
+def slow(work: VectorWork, echo: Echo, monkeypatch: pytest.MonkeyPatch) -> VectorWork:
+    """A batch takes several slices of a tenth of a second, however busy the machine is."""
+    monkeypatch.setattr(time, "perf_counter", clock := Clock())
+    monkeypatch.setattr(time, "sleep", clock.sleep)
     echo.layer_s = 0.02
     work.size.learn(1, 40, 0.06)
     return work

@@ -16,7 +16,7 @@ from maxi_mlx.core.settings import STRATEGIES, Settings
 from maxi_mlx.engine.batch import DecodeBatch, StepToken
 from maxi_mlx.engine.engine import Engine
 from maxi_mlx.engine.vision import packages
-from tests.engine.asking import ask, make_request
+from tests.engine.asking import ask, listed, make_request
 from tests.engine.conftest import make_engine
 from tests.vision.asking import ask_about, picture
 from tests.vision.test_answers import expected, ids_of
@@ -68,7 +68,8 @@ async def test_an_image_comes_back_from_disk_with_its_prompt(seeing_models: Path
     replies = []
     for _ in range(2):
         async with make_engine([seeing_models / model]) as engine:
-            await ask(engine, make_request("Hi", model=model, max_tokens=1))  # the disk is listed
+            await ask(engine, make_request("Hi", model=model, max_tokens=1))
+            await listed(engine)
             replies.append(await ask(engine, ask_about(*images, model=model)))
     first, again = replies
     assert ids_of(first) == ids_of(again)

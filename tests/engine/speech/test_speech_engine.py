@@ -263,7 +263,9 @@ async def test_chat_goes_on_while_a_recording_is_written_down(
             prompts=(ChatPrompt(messages=(Message(role="user", text="hello"),)),),
             max_tokens=60,
         )
-        listening = asyncio.create_task(events_of(engine, ask(voice(60))))
+        for model in ("whisper", "tiny-llama"):
+            await engine.load(model)
+        listening = asyncio.create_task(events_of(engine, ask(voice(300))))
         events = [event async for event in engine.generate(chat)]
         assert not listening.done()
         assert len(events) > 10

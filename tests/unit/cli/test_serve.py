@@ -39,7 +39,7 @@ def ended(process: subprocess.Popen[str]) -> str:
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
     text = process.stderr.read()  # not communicate(), which loses what told() has buffered
-    assert process.wait(timeout=30) == 0, text
+    assert process.wait(timeout=60) == 0, text
     return text
 
 
@@ -123,7 +123,7 @@ def test_a_log_on_a_full_disk_is_no_reason_not_to_serve(tmp_path: Path) -> None:
         time.sleep(3)  # in which it has announced itself
         assert get(port, "/v1/models")[0] == 200
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     finally:
         process.kill()
         process.wait()

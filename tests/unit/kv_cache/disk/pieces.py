@@ -22,7 +22,7 @@ from maxi_mlx.kv_cache.pieces import (
 
 NAMESPACE = "tiny-llama | 0123abcd | plain"
 OTHER_NAMESPACE = "tiny-gemma3 | 0123abcd | states"
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 LONG_AGO_S = 10**9
 
 
@@ -152,10 +152,10 @@ class stopped:
 
         def hold(_: object) -> None:
             is_held.set()
-            self._may_go_on.wait(20)
+            self._may_go_on.wait(60)
 
         self._tier.read(NAMESPACE, [], hold)
-        assert is_held.wait(20)
+        assert is_held.wait(60)
 
     def __exit__(self, *_: object) -> None:
         self._may_go_on.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-import time
+import threading
 import weakref
 from pathlib import Path
 
@@ -173,17 +173,21 @@ def test_close_writes_what_is_queued(tmp_path: Path) -> None:
 def test_close_does_not_wait_for_ever(tmp_path: Path) -> None:
     pieces = chain(60)
     num_done = 0
+    may_go_on = threading.Event()
 
-    def slowly() -> None:
+    def held_up() -> None:
         nonlocal num_done
         num_done += 1
-        time.sleep(0.01)
+        if num_done == 5:
+            may_go_on.wait(60)
 
     tier = DiskTier(tmp_path, 10**9)
     tier.start()
     for kept in pieces:
-        tier.write(NAMESPACE, kept, on_done=slowly)
+        tier.write(NAMESPACE, kept, on_done=held_up)
+    wait_until(lambda: num_done == 5)
     tier.close(timeout_s=0.1)
+    may_go_on.set()
     wait_until(lambda: not tier._thread.is_alive())
     assert num_done == 60
     assert 0 < len(files(tmp_path)) < 30
