@@ -10,6 +10,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -57,6 +58,28 @@ def own_home_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as monkeypatch:
         _new_home(monkeypatch, tmp_path_factory)
         yield
+
+
+@pytest.fixture
+def patient_door(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of a stream has its status, however long a busy machine takes to find it."""
+    from maxi_mlx.server import stream
+
+    monkeypatch.setattr(stream, "DOOR_WAIT_S", 60.0)
+
+
+@pytest.fixture
+def patient_with_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the disk has is waited for after a load, though to read the prompt would take less."""
+    from maxi_mlx.engine import prefixes
+
+    wait = prefixes.Prefixes._wait
+
+    def long_wait(self: Any, *given: Any, is_short: bool = False) -> bool:
+        return wait(self, *given)
+
+    monkeypatch.setattr(prefixes.Prefixes, "_wait", long_wait)
+    monkeypatch.setattr(prefixes, "_RESTORE_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture(scope="session")

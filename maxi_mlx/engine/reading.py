@@ -56,6 +56,7 @@ class Reading:
         self._siblings = Siblings()
         self._slice_size = SliceSize(model.pass_cost.seconds)
         self._is_for_overdue = False  # the latest slice
+        self._is_crowded = False  # at the latest slice
         self._num_tokens_since_clear = 0
         self.num_prefill_tokens = 0  # computed in all, padding left out
 
@@ -66,15 +67,9 @@ class Reading:
 
     @property
     def worthwhile_slice_s(self) -> float:
-        """Several short prompts wait so for fewer slices, by themselves or sharing one. Where long
-        ones alone wait, slices are as short as the answers like."""
-        worthwhile_s = self._slice_size.worthwhile_s
-        num_tokens = self._slice_size.tokens_for(
-            worthwhile_s, depth=0, most_tokens=self._settings.prefill_slice_tokens
-        )
-        wanting = [job for job in self.jobs if not self._siblings.is_waiting(job)]
-        num_short = sum(job.num_remaining <= _SHORT_SLICES * num_tokens for job in wanting)
-        return worthwhile_s if num_short > 1 else 0.0
+        """Several short prompts wait so for fewer slices, by themselves or sharing one, and so does
+        the last of them. Where long ones alone wait, slices are as short as the answers like."""
+        return self._slice_size.worthwhile_s if self._is_worth_stretching() else 0.0
 
     @property
     def cache_bytes(self) -> int:
@@ -82,7 +77,18 @@ class Reading:
             int(entry.nbytes) for job in self.jobs for entry in job.cache if not entry.empty()
         )
 
+    def _is_worth_stretching(self) -> bool:
+        num_tokens = self._slice_size.tokens_for(
+            self._slice_size.worthwhile_s,
+            depth=0,
+            most_tokens=self._settings.prefill_slice_tokens,
+        )
+        wanting = [job for job in self.jobs if not self._siblings.is_waiting(job)]
+        num_short = sum(job.num_remaining <= _SHORT_SLICES * num_tokens for job in wanting)
+        return num_short > 1 or (num_short == 1 and self._is_crowded)
+
     def add(self, job: PromptJob) -> None:
+        self._is_crowded = self._is_crowded and bool(self.jobs)
         self._follow(job)
         self.jobs.append(job)
 
@@ -118,6 +124,7 @@ class Reading:
         """A slice of one prompt, or several short ones whole, for about ``slice_s``, and smaller
         where what it takes for a moment is more than ``left_bytes``."""
         most_tokens = self._most_tokens(left_bytes)
+        self._is_crowded = self._is_worth_stretching()
         jobs = self._pick(self._slice_size.tokens_for(slice_s, depth=0, most_tokens=most_tokens))
         depth = jobs[0].num_processed
         started = time.perf_counter()

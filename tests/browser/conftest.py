@@ -30,7 +30,7 @@ PROGRAMS = (
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 
-expect.set_options(timeout=10_000)
+expect.set_options(timeout=60_000)
 
 
 def options(*arguments: str) -> dict[str, Any]:

@@ -59,6 +59,6 @@ SPEECHES = {
     "What is 6 times 7?": Speech("It is **42**.", thought=THOUGHT, pause_s=0.02),
     "Attack the page": Speech(HOSTILE),
     "Talk slowly": Speech(LONG, pause_s=0.05),
-    "Talk at length": Speech(LONG, pause_s=0.005),
+    "Talk at length": Speech("\n\n".join([LONG] * 5), pause_s=0.005),
     "Break off": Speech("I was about to", fails="The device has no memory left for this answer."),
 }

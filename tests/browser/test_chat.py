@@ -41,8 +41,8 @@ def test_an_answer_comes_while_it_is_written_and_can_be_stopped(tab: Tab, served
     expect(tab.page.locator(".note")).to_have_text("Stopped.")
     shown = tab.answer()
     assert "Paragraph 100" not in shown
-    under_way = requests.get(f"{served.base_url}/status", timeout=5).json()["requests"]
-    assert under_way == []
+    status = f"{served.base_url}/status"
+    served.wait(lambda: requests.get(status, timeout=60).json()["requests"] == [])
     assert tab.answer() == shown
 
 
@@ -157,12 +157,19 @@ def test_an_answer_goes_on_while_another_conversation_is_read(tab: Tab) -> None:
     expect(tab.page.locator(".note")).to_have_text("Stopped.")
 
 
+RESTS = """() => new Promise((done) => {
+  const messages = document.querySelector("#scroll"), at = messages.scrollTop;
+  setTimeout(() => done(messages.scrollTop === at), 300);
+})"""
+
+
 def test_what_is_read_stays_where_it_is(tab: Tab) -> None:
     tab.ask("Talk at length")
     expect(tab.page.locator(".answer .text")).to_contain_text("Paragraph 30")
     tab.page.locator("#messages").hover()
     tab.page.mouse.wheel(0, -2000)
     expect(tab.page.get_by_label("To the end")).to_be_visible()
+    tab.page.wait_for_function(RESTS)
     place = tab.page.evaluate("document.querySelector('#scroll').scrollTop")
     tab.page.wait_for_timeout(500)
     assert tab.page.evaluate("document.querySelector('#scroll').scrollTop") == place

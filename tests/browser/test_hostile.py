@@ -65,7 +65,7 @@ def test_the_policy_holds_where_all_else_fails(tab: Tab) -> None:
 
 
 def test_another_page_can_not_frame_it(tab: Tab, served: Served) -> None:
-    answer = requests.get(tab.url, headers={"Accept": "text/html"}, timeout=5)
+    answer = requests.get(tab.url, headers={"Accept": "text/html"}, timeout=60)
     assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
 
 

@@ -107,6 +107,15 @@ SHAPES = {
 }
 
 
+MAX_MS = 500
+READ = """async (text) => {
+  const { blocksOf } = await import("/page/blocks.js");
+  const { inlineOf } = await import("/page/inline.js");
+  const began = performance.now();
+  inlineOf(text, true);
+  blocksOf(text);
+  return performance.now() - began;
+}"""
 NUM_TRIES = 5  # what else runs on the machine may be in the way of some
 
 
@@ -125,16 +134,11 @@ def test_long_answers_cost_no_more_by_the_word(tab: Tab, shape: str) -> None:
      "> ", "- ", "|", "|-", "# ", "(", "[x](https://a b", "```\n", "1. ", "&", "_a"],
 )  # fmt: skip
 def test_no_text_takes_long(tab: Tab, piece: str) -> None:
-    text = piece * (50_000 // len(piece))
-    took_ms = tab.page.evaluate(
-        """async (text) => {
-          const { blocksOf } = await import("/page/blocks.js");
-          const { inlineOf } = await import("/page/inline.js");
-          const began = performance.now();
-          inlineOf(text, true);
-          blocksOf(text);
-          return performance.now() - began;
-        }""",
-        text,
-    )
-    assert took_ms < 500, json.dumps(piece)
+    def took_ms(size: int) -> float:
+        return float(tab.page.evaluate(READ, piece * (size // len(piece))))
+
+    times: list[float] = []
+    while len(times) < NUM_TRIES and min(times, default=MAX_MS) >= MAX_MS:
+        times.append(took_ms(50_000))
+    if min(times) >= MAX_MS:  # on a slow machine: of five times the text, by far not 25 times
+        assert min(times) < 12 * min(took_ms(10_000) for _ in range(NUM_TRIES)), json.dumps(piece)

@@ -70,7 +70,7 @@ def test_a_picture_goes_to_a_model_that_sees(tabs: Tabs, seeing_models: Path) ->
         assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,/9j/")
         expect(page.get_by_alt_text("Your picture")).to_be_visible()
         expect(page.locator("#notice")).to_be_hidden()
-        page.get_by_label("Stop the answer").click()
+        expect(page.get_by_label("Send", exact=True)).to_be_visible()
         expect(page.locator(".error")).to_have_count(0)
 
 
@@ -95,8 +95,9 @@ def test_a_recording_becomes_text_in_the_box(
         page = tab.open()
         page.locator("#message").fill("Before:")
         page.get_by_label("Record your voice").click()
+        expect(page.get_by_label("Stop recording")).to_be_visible()
         page.wait_for_timeout(1500)
         page.get_by_label("Stop recording").click()
-        expect(page.locator("#message")).to_have_value(re.compile(r"Before: \w+"), timeout=30_000)
+        expect(page.locator("#message")).to_have_value(re.compile(r"Before: \w+"), timeout=120_000)
         expect(page.get_by_label("Record your voice")).to_be_enabled()
         browser.close()

@@ -52,7 +52,7 @@ class Served:
         device = sum(model.num_running for model in status.loaded)
         return status.num_running + status.num_waiting + device == 0
 
-    def wait(self, condition: Callable[[], bool], *, within_s: float = 30) -> None:
+    def wait(self, condition: Callable[[], bool], *, within_s: float = 60) -> None:
         ends_at = time.monotonic() + within_s
         while not condition():
             assert time.monotonic() < ends_at, self.engine.status()
@@ -83,7 +83,7 @@ def serving(
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    served, end = ready.result(timeout=30)
+    served, end = ready.result(timeout=120)
     try:
         yield served
     finally:
@@ -226,7 +226,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
 def variables_in(shown: str) -> dict[str, str]:
     """Those that the lines ``export NAME=VALUE`` set, as a shell has them."""
     command = ["sh", "-c", f"{shown}\nenv -0"]
-    done = subprocess.run(command, env={}, check=True, capture_output=True, text=True, timeout=10)
+    done = subprocess.run(command, env={}, check=True, capture_output=True, text=True, timeout=60)
     names = [line.split()[1].partition("=")[0] for line in shown.splitlines()]
     found = dict(each.split("=", 1) for each in done.stdout.split("\0") if each)
     return {name: found[name] for name in names}

@@ -93,7 +93,7 @@ def test_the_model_in_use(told: Callable[..., str], models: Path) -> None:
         body = {"model": "acme/twin", "messages": [{"role": "user", "content": "hi"}]}
         body["max_tokens"] = 1
         url = f"{served.base_url}/chat/completions"
-        urllib.request.urlopen(url, json.dumps(body).encode(), timeout=30).close()
+        urllib.request.urlopen(url, json.dumps(body).encode(), timeout=120).close()
         assert "model_id: acme/twin\n" in told(LLM, "--url", served.base_url)
 
 

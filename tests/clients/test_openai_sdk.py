@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from tests.clients.conftest import Served
+from tests.engine.asking import slowed
 from tests.models.scripted import COMPLETIONS, COUNT, DIALOGUES
 
 CAPITAL = DIALOGUES["capital"].reply
@@ -173,7 +174,7 @@ def test_the_stream_helper(client: openai.OpenAI) -> None:
 
 def test_a_stream_that_is_left_frees_its_row(client: openai.OpenAI, served: Served) -> None:
     asked = ask(max_tokens=-1, logit_bias=NO_END)
-    with client.chat.completions.create(**asked, stream=True) as stream:
+    with slowed(), client.chat.completions.create(**asked, stream=True) as stream:
         for number, _ in enumerate(stream):
             if number == 5:
                 break
@@ -182,6 +183,10 @@ def test_a_stream_that_is_left_frees_its_row(client: openai.OpenAI, served: Serv
 
 
 def test_a_whole_answer_that_takes_too_long_frees_its_row(served: Served) -> None:
-    with make_client(served, timeout=2) as client, pytest.raises(openai.APITimeoutError):
+    with (
+        slowed(),
+        make_client(served, timeout=2) as client,
+        pytest.raises(openai.APITimeoutError),
+    ):
         client.chat.completions.create(**ask(max_tokens=-1, logit_bias=NO_END))
     served.wait(served.is_idle)

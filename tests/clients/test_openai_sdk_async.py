@@ -79,6 +79,7 @@ async def test_raw_answers_and_models(client: openai.AsyncOpenAI) -> None:
     assert len([model async for model in client.models.list()]) == 3
 
 
+@pytest.mark.usefixtures("patient_door")
 async def test_errors(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="scripted"):
         await client.chat.completions.create(**ask(model="scriptde"), stream=True)

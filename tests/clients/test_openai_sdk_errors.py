@@ -13,6 +13,7 @@ import pytest
 from maxi_mlx.core.settings import STRATEGIES, Settings
 from tests.clients.conftest import Served, serving
 from tests.clients.test_openai_sdk import NO_END, ask, make_client
+from tests.engine.asking import slowed
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -32,6 +33,7 @@ from tests.clients.test_openai_sdk import NO_END, ask, make_client
     ],
     ids=["temperature", "stop", "messages", "model", "context"],
 )
+@pytest.mark.usefixtures("patient_door")
 def test_errors_of_a_request(
     served: Served,
     fields: dict[str, Any],
@@ -78,12 +80,13 @@ def test_a_body_too_large(strict: Served) -> None:
 def test_no_room_to_wait(strict: Served, stream: bool) -> None:
     with make_client(strict, api_key="secret") as client:
         endless = ask(max_tokens=None, logit_bias=NO_END)
-        with client.chat.completions.create(**endless, stream=True) as running:
+        with slowed(), client.chat.completions.create(**endless, stream=True) as running:
             next(iter(running))
             with pytest.raises(openai.RateLimitError) as caught:
                 client.chat.completions.create(**ask(), stream=stream)
     assert (caught.value.status_code, caught.value.code) == (429, "overloaded")
     assert caught.value.response.headers["retry-after"] == "1"
+    strict.wait(strict.is_idle)
 
 
 def test_a_right_key(strict: Served) -> None:

@@ -69,7 +69,7 @@ async def said(
     return text, choice["finish_reason"], answer.json["usage"]["completion_tokens"]
 
 
-async def until(condition: Callable[[], bool], *, within_s: float = 30) -> None:
+async def until(condition: Callable[[], bool], *, within_s: float = 60) -> None:
     async with asyncio.timeout(within_s):
         while not condition():
             await asyncio.sleep(0.01)

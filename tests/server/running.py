@@ -63,15 +63,15 @@ class Client:
     async def post(self, path: str, **more: Any) -> Answer:
         return await self.send("POST", path, **more)
 
-    async def raw(self, *pieces: bytes) -> bytes:
-        """What the server sends until it closes the connection, or for a second."""
+    async def raw(self, *pieces: bytes, within_s: float = 30) -> bytes:
+        """What the server sends until it closes the connection, or for so long."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         for piece in pieces:
             writer.write(piece)
             await asyncio.sleep(0.05)
         received = b""
         try:
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(within_s):
                 while piece := await reader.read(65536):
                     received += piece
         except (TimeoutError, ConnectionError):

@@ -28,6 +28,8 @@ from tests.server.asking import (
 )
 from tests.server.running import Answer, Client, Start
 
+pytestmark = pytest.mark.usefixtures("patient_door")
+
 CONTEXT_LENGTH = 4096  # of the scripted model
 CAPITAL = DIALOGUES["capital"].reply
 

@@ -22,6 +22,7 @@ import pytest
 
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.settings import STRATEGIES, Settings
+from tests.engine.asking import settled
 from tests.models.scripted import COUNT, DIALOGUES, STORY
 from tests.server.asking import (
     CHAT,
@@ -143,7 +144,7 @@ async def test_row_many_distinct_prompts_and_few_places(start: Start, roots: lis
 async def test_row_memory_comes_back_after_500_requests(client: Client) -> None:
     async def active_bytes() -> int:
         await until(lambda: is_idle(client))
-        await asyncio.sleep(0.6)  # the figures are read now and then
+        await settled(client.engine)
         return int((await client.get("/v1/cache/stats")).json["memory"]["active_bytes"])
 
     async def ask(count: int) -> None:

@@ -226,7 +226,7 @@ async def test_what_is_not_http_is_400_without_a_traceback(
 async def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(start: Start) -> None:
     client = await start()
     data = post(b"Content-Length: 100\r\n", b"{")
-    assert await asyncio.gather(*(client.raw(data) for _ in range(5))) == [b""] * 5
+    assert await asyncio.gather(*(client.raw(data, within_s=1) for _ in range(5))) == [b""] * 5
     await assert_well(client)
 
 

@@ -63,6 +63,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("patient_with_disk")
 async def test_a_changed_byte_is_found_and_the_answer_right(
     long_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -192,6 +193,7 @@ async def test_a_folder_that_fails_costs_the_cache_and_one_warning(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("patient_with_disk")
 async def test_two_servers_share_a_folder(long_model: Path, tmp_path: Path) -> None:
     settings, root = Settings(cache_dir=tmp_path / "kept"), Root(long_model, "tests", "folders")
     async with started() as start:

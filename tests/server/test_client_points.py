@@ -131,6 +131,7 @@ async def test_point_35_tools_that_nobody_may_call(client: Client, fields: dict[
     ids=lambda fields: json.dumps(fields)[:40],
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.usefixtures("patient_door")
 async def test_point_29_what_is_not_done_is_refused(
     client: Client, fields: dict[str, Any], param: str, stream: bool
 ) -> None:

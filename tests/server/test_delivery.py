@@ -6,6 +6,7 @@ The events are written down here, as an engine sends such faults and pauses too 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -144,6 +145,7 @@ async def test_a_client_of_http_1_0_gets_the_same_stream(start: Start) -> None:
     [played(FULL), played(Failed(FULL)), played(STARTED, Failed(FULL)), played(0.1, FULL)],
     ids=["raised", "sent", "sent after the start", "raised late"],
 )
+@pytest.mark.usefixtures("patient_door")
 async def test_point_48_an_error_at_the_door_has_its_status(
     start: Start, path: str, events: Events
 ) -> None:
@@ -182,10 +184,18 @@ async def test_point_14_the_first_bytes_come_within_a_second_whatever_takes_long
     start: Start,
 ) -> None:
     assert stream.DOOR_WAIT_S < 1
-    client = await serving(start, played(3.0, *GOOD))
+    may_begin = asyncio.Event()
+
+    async def events() -> AsyncIterator[Event]:
+        await may_begin.wait()
+        for event in GOOD:
+            yield event
+
+    client = await serving(start, events)
     async with client.session.get(f"http://127.0.0.1:{client.port}/stream") as response:
         assert response.status == 200
         first = await response.content.readany()
+        may_begin.set()
         rest = await response.content.read()
     assert frames(first) == [KEEP_ALIVE]
     assert frames(rest) == [ROLE, HI, STOP, DONE]
@@ -225,9 +235,18 @@ async def test_point_15_silence_is_filled_with_comments(start: Start) -> None:
 
 @pytest.mark.clients(15)
 async def test_point_15_no_comment_while_text_flows(start: Start) -> None:
-    text = [step for _ in range(20) for step in (0.02, TextDelta(0, "hi"))]
-    client = await serving(start, played(STARTED, *text, FINISHED, COMPLETED), keep_alive_s=0.3)
-    assert KEEP_ALIVE not in frames((await client.get("/stream")).body)
+    sent_s: list[float] = []
+
+    async def events() -> AsyncIterator[Event]:
+        for event in (STARTED, *[TextDelta(0, "hi")] * 20, FINISHED, COMPLETED):
+            await asyncio.sleep(0.02)
+            sent_s.append(time.monotonic())
+            yield event
+
+    client = await serving(start, events, keep_alive_s=0.3)
+    comments = frames((await client.get("/stream")).body).count(KEEP_ALIVE)
+    # None, but where the machine itself stood still for so long.
+    assert comments <= sum((later - at) // 0.3 for at, later in itertools.pairwise(sent_s))
 
 
 @pytest.mark.clients(18)

@@ -7,6 +7,7 @@ bodies break off, hold bytes that are no text, and numbers that are none.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_any_value_in_any_field(url: str, route: Documented) -> None:
                 body = body[:-1] + b"," + name + b":" + data.draw(st.sampled_from(RAW)) + b"}"
             case _:
                 pass
-        sent = requests.request(route.method, url + route.path, data=body, timeout=30)
+        sent = requests.request(route.method, url + route.path, data=body, timeout=120)
         check(sent, (route.path, body[:2000]))
 
     attack()
@@ -129,13 +130,16 @@ def test_any_value_in_a_form(url: str, route: Documented) -> None:
             place = data.draw(st.integers(0, len(file)))
             file = file[:place] + data.draw(st.binary(max_size=9)) + file[place + 4 :]
         parts = [("file", ("a.wav", file)), *((name, (None, value)) for name, value in fields)]
-        check(requests.post(url + route.path, files=parts, timeout=30), (route.path, fields))
+        check(requests.post(url + route.path, files=parts, timeout=120), (route.path, fields))
 
     attack()
 
 
 def test_the_server_is_well_after_it(url: str) -> None:
     asked = {"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 4}
-    assert requests.post(f"{url}/v1/chat/completions", json=asked, timeout=30).status_code == 200
-    health = requests.get(f"{url}/health", timeout=5).json()
-    assert (health["status"], health["engine"]["num_running"]) == ("ok", 0)
+    assert requests.post(f"{url}/v1/chat/completions", json=asked, timeout=120).status_code == 200
+    end_s = time.monotonic() + 60
+    while (health := requests.get(f"{url}/health", timeout=120).json())["engine"]["num_running"]:
+        assert time.monotonic() < end_s, health  # a response in the background may go on a while
+        time.sleep(0.05)
+    assert health["status"] == "ok"

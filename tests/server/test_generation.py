@@ -141,6 +141,7 @@ async def test_point_49_names_of_the_one_model(client: Client, name: str | None)
 
 @pytest.mark.clients(48, 49)
 @pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.usefixtures("patient_door")
 async def test_point_49_an_unknown_model_is_404_and_names_the_nearest(
     client: Client, stream: bool
 ) -> None:
@@ -152,6 +153,7 @@ async def test_point_49_an_unknown_model_is_404_and_names_the_nearest(
 
 @pytest.mark.clients(41)
 @pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.usefixtures("patient_door")
 async def test_point_41_a_prompt_that_is_too_long_is_400_with_both_numbers(
     client: Client, stream: bool
 ) -> None:

@@ -80,6 +80,7 @@ REFUSED: dict[str, tuple[str, str, Any, int, str]] = {
     ("method", "path", "body", "status", "kind"), REFUSED.values(), ids=list(REFUSED)
 )
 @BOTH
+@pytest.mark.usefixtures("patient_door")
 async def test_point_47_refusals_in_anthropics_envelope(
     client: Client, method: str, path: str, body: Any, status: int, kind: str, stream: bool
 ) -> None:
@@ -113,6 +114,7 @@ async def test_point_53_models_as_the_header_asks(client: Client) -> None:
 
 
 @pytest.mark.clients(23, 79)
+@pytest.mark.usefixtures("patient_door")
 async def test_pings_while_nothing_comes_and_an_end_when_the_client_leaves(
     start: Start, long_model: Path
 ) -> None:

@@ -69,7 +69,7 @@ class Attacked:
     def second_name(self) -> str:
         """One that can go without the model."""
         body = {"source": LANGUAGE, "destination": SECOND_NAME}
-        requests.post(f"{self.url}/api/copy", json=body, timeout=10).raise_for_status()
+        requests.post(f"{self.url}/api/copy", json=body, timeout=60).raise_for_status()
         return SECOND_NAME
 
     def request_id(self) -> str:
@@ -83,7 +83,7 @@ class Attacked:
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     with serving_one_of_each(tmp_path_factory.mktemp("openapi")) as served:
         url = served.base_url.removesuffix("/v1")
-        document = closed(requests.get(f"{url}/openapi.json", timeout=10).json())
+        document = closed(requests.get(f"{url}/openapi.json", timeout=60).json())
         yield Attacked(url, document, schemathesis.openapi.from_dict(document))
 
 
@@ -112,7 +112,7 @@ def test_every_operation_is_as_described(attacked: Attacked, method: str, path: 
         case = data.draw(operation.as_strategy(generation_mode=mode))
         if data.draw(st.booleans()):
             make_likely(case, data, attacked)
-        answer = case.call_and_validate(base_url=attacked.url, checks=CHECKS, timeout=30)
+        answer = case.call_and_validate(base_url=attacked.url, checks=CHECKS, timeout=120)
         attacked.answers[method, path, answer.status_code] += 1
         check_items(attacked.document, method, path, answer)
 

@@ -88,6 +88,7 @@ async def test_figures_of_the_cache(start: Start, scripted_model: Path) -> None:
     assert model["prefix_cache"]["disk"]["files"] > 0
 
 
+@pytest.mark.usefixtures("patient_with_disk")
 async def test_what_was_read_outlives_the_server(scripted_model: Path, tmp_path: Path) -> None:
     settings = Settings(cache_dir=tmp_path / "kept")
     root = Root(scripted_model, "tests", "folders")

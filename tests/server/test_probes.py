@@ -32,7 +32,7 @@ async def test_a_server_is_ready_once_its_model_is_loaded(
     real = language_model._load_tokenizer
 
     def waiting(folder: Path) -> object:
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         return real(folder)
 
     monkeypatch.setattr(language_model, "_load_tokenizer", waiting)
@@ -60,11 +60,12 @@ async def test_a_device_that_hangs_is_not_ready(
 ) -> None:
     client = await start()
     await client.engine.wait_ready()
-    monkeypatch.setattr(health, "DEVICE_PATIENCE_S", 0.1)
     go_on = threading.Event()
-    client.engine._device.post(lambda: go_on.wait(30))  # type: ignore[arg-type, return-value]
+    client.engine._device.post(lambda: go_on.wait(60))  # type: ignore[arg-type, return-value]
     try:
-        assert await probed(client) == (200, 503)
+        with monkeypatch.context() as patch:
+            patch.setattr(health, "DEVICE_PATIENCE_S", 0.1)
+            assert await probed(client) == (200, 503)
         assert (await client.get("/health")).status == 200  # which asks nothing of the device
     finally:
         go_on.set()

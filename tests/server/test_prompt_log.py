@@ -125,7 +125,7 @@ async def test_without_it_no_word_reaches_the_log_at_any_level(
     await client.post(asking.CHAT, data=json.dumps(body).encode()[:-1])
     # A length that is too small: what is left of the prompt is taken for the next request.
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"
-    await client.raw(head + b"{}" + json.dumps(body).encode())
+    await client.raw(head + b"{}" + json.dumps(body).encode(), within_s=1)
     post_token = scheduler.post_token
 
     def fails(token: Any, outbox: Any) -> bool:

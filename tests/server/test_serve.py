@@ -24,8 +24,10 @@ from maxi_mlx.catalog.catalog import Catalog, Root
 from maxi_mlx.core.errors import SetupError
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
+from maxi_mlx.server import serve
 from maxi_mlx.server.address import address
 from maxi_mlx.server.serve import Stop, run
+from tests.engine.asking import slowed
 from tests.server.asking import until
 
 ANY_PORT = Settings(port=0, drain_timeout_s=120)
@@ -98,7 +100,8 @@ async def test_a_taken_port_is_one_clear_line() -> None:
     assert "\n" not in message
 
 
-async def test_a_port_that_we_have_already_says_so() -> None:
+async def test_a_port_that_we_have_already_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maxi_mlx.server.address.PROBE_S", 30.0)
     async with serving(ANY_PORT) as served:
         port = int(served.address.rpartition(":")[2])
         message = await setup_error(Settings(port=port))
@@ -173,14 +176,15 @@ async def test_running_answers_finish_and_new_ones_are_refused(long_model: Path)
     async with serving(ANY_PORT, root(long_model)) as served:
         async with served.post(**{**ENDLESS, "max_tokens": 500}) as running:
             await running.content.readline()
-            served.stop.ask()
-            await asyncio.sleep(0.05)
-            async with served.post(**ENDLESS) as refused:
-                assert refused.status == 503
-                assert int(refused.headers["Retry-After"]) > 0
-                assert (await refused.json())["error"]["code"] == "unavailable"
-            async with served.session.get(served.address + "/health") as health:
-                assert (await health.json())["status"] == "draining"
+            with slowed():
+                served.stop.ask()
+                await until(lambda: served.engine.status().state == "draining")
+                async with served.post(**ENDLESS) as refused:
+                    assert refused.status == 503
+                    assert int(refused.headers["Retry-After"]) > 0
+                    assert (await refused.json())["error"]["code"] == "unavailable"
+                async with served.session.get(served.address + "/health") as health:
+                    assert (await health.json())["status"] == "draining"
             body = await running.content.read()
         assert body.endswith(b"data: [DONE]\n\n")
         assert b'"finish_reason":"length"' in body
@@ -189,7 +193,10 @@ async def test_running_answers_finish_and_new_ones_are_refused(long_model: Path)
 
 @pytest.mark.clients(18)
 @pytest.mark.parametrize("asks", [1, 2], ids=["time runs out", "asked twice"])
-async def test_point_18_an_answer_that_is_ended_says_so(long_model: Path, asks: int) -> None:
+async def test_point_18_an_answer_that_is_ended_says_so(
+    long_model: Path, monkeypatch: pytest.MonkeyPatch, asks: int
+) -> None:
+    monkeypatch.setattr(serve, "LAST_WORDS_S", 30.0)
     timeout_s = 0.3 if asks == 1 else 120
     async with serving(replace(ANY_PORT, drain_timeout_s=timeout_s), root(long_model)) as served:
         async with served.post(**ENDLESS) as running:
@@ -203,7 +210,10 @@ async def test_point_18_an_answer_that_is_ended_says_so(long_model: Path, asks: 
     assert error["code"] == "unavailable"
 
 
-async def test_a_whole_answer_that_is_ended_is_503(long_model: Path) -> None:
+async def test_a_whole_answer_that_is_ended_is_503(
+    long_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "LAST_WORDS_S", 30.0)
     async with serving(replace(ANY_PORT, drain_timeout_s=0.3), root(long_model)) as served:
         asking = asyncio.create_task(served.post(**{**ENDLESS, "stream": False}).__aenter__())
         await until(lambda: served.engine.status().num_running > 0)
@@ -259,7 +269,7 @@ import asyncio, sys, time
 from maxi_mlx.catalog.catalog import Catalog
 from maxi_mlx.core.settings import Settings
 from maxi_mlx.engine.engine import Engine
-from maxi_mlx.server.serve import run
+from maxi_mlx.server.serve import Stop, run
 
 async def main():
     settings, catalog = Settings(port=0), Catalog([])
@@ -270,7 +280,14 @@ async def main():
         engine._device.post(lambda: time.sleep(300))
         print(address, flush=True)
 
-    await run(settings, engine, catalog, on_ready=on_ready)
+    stop = Stop()
+
+    async def tell():
+        await stop.draining.wait()
+        print("draining", flush=True)
+
+    telling = asyncio.create_task(tell())
+    await run(settings, engine, catalog, on_ready=on_ready, stop=stop)
 
 asyncio.run(main())
 """
@@ -283,6 +300,7 @@ def test_a_second_signal_ends_a_server_whose_device_is_stuck() -> None:
         assert process.stdout.readline().startswith(b"http://")
         time.sleep(1)
         process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == b"draining\n"
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=1)
         process.send_signal(signal.SIGINT)

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.errors import InvalidRequest
 from maxi_mlx.core.settings import Settings
-from maxi_mlx.server import status
+from maxi_mlx.server import feeds, status
 from maxi_mlx.server.feeds import Feeds
 from maxi_mlx.server.keys import RUNNING, WATCHERS
 from maxi_mlx.server.record import RequestRecord
@@ -54,7 +54,10 @@ async def under_way(client: Client, phase: str) -> dict[str, Any]:
             await asyncio.sleep(0.02)
 
 
-async def test_status_tells_of_models_and_tokens(client: Client) -> None:
+async def test_status_tells_of_models_and_tokens(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "RATE_S", 30.0)
     before = await now(client)
     assert (before["models"], before["requests"], before["completion_tokens"]) == ([], [], 0)
     answer = (await client.post(CHAT, json=body())).json
@@ -129,7 +132,10 @@ async def test_work_without_events_can_be_ended() -> None:
     assert list(feeds) == []
 
 
-async def test_the_stream_ends_when_the_server_does(client: Client) -> None:
+async def test_the_stream_ends_when_the_server_does(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "BETWEEN_SNAPSHOTS_S", 60.0)
     seen = []
     async for snapshot in snapshots(client):
         seen.append(snapshot)

@@ -43,7 +43,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return made
 
 
-async def test_tls(files: Files) -> None:
+async def test_tls(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maxi_mlx.server.address.PROBE_S", 30.0)
     settings = replace(ANY_PORT, tls_cert=files.cert, tls_key=files.key)
     async with serving(settings) as served:
         assert served.address.startswith("https://127.0.0.1:")

@@ -41,6 +41,7 @@ def engine(paced: Served) -> PacedEngine:
     assert isinstance(paced.engine, PacedEngine)
     paced.engine.requests.clear()
     paced.engine.num_left_off = 0
+    paced.engine.go_on.clear()
     return paced.engine
 
 

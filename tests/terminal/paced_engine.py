@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
@@ -46,13 +47,22 @@ class Break:
     """The device fails here."""
 
 
-Step = str | Thinking | Pause | Break
+class Hold:
+    """Goes on once the test has set ``go_on``."""
+
+
+Step = str | Thinking | Pause | Break | Hold
 
 
 def script(asked: str, num_messages: int) -> Sequence[Step]:
     match asked.split()[0]:
         case "count":
             return [f"{number} " for number in range(1, 1 + int(asked.split()[1]))]
+        case "hold":
+            words = [f"{number} " for number in range(1, 1 + int(asked.split()[1]))]
+            return [*words[:25], Hold(), *words[25:]]
+        case "held":
+            return [Hold(), "Done."]
         case "slow":
             return ["Begun ", Pause(60), "never"]
         case "wait":
@@ -76,6 +86,7 @@ class PacedEngine(Engine):
         super().__init__(settings, catalog)
         self.requests: list[GenerateRequest] = []
         self.num_left_off = 0
+        self.go_on = threading.Event()
 
     async def start(self) -> None:
         pass
@@ -98,6 +109,9 @@ class PacedEngine(Engine):
                 match step:
                     case Pause(seconds):
                         await asyncio.sleep(seconds)
+                    case Hold():
+                        while not self.go_on.is_set():
+                            await asyncio.sleep(0.01)
                     case Break():
                         yield Failed(EngineFailed("The device failed."))
                         return

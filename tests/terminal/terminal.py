@@ -15,7 +15,7 @@ import pyte
 from tests.unit.cli.commands import environment
 
 LINES, COLUMNS = 24, 80
-WITHIN_S = 20.0
+WITHIN_S = 120.0
 COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
 

@@ -154,10 +154,11 @@ def test_history_across_chats(tmp_path: Path, variables: Mapping[str, str]) -> N
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
-def test_resize_while_an_answer_comes(chat: Terminal) -> None:
-    say(chat, "count 120")
+def test_resize_while_an_answer_comes(chat: Terminal, engine: PacedEngine) -> None:
+    say(chat, "hold 120")
     chat.wait_for(" 20 21 ")
     chat.resize(40)
+    engine.go_on.set()
     chat.wait_for("119 120")
     answer = chat.raw[chat.raw.index(b"1 2 3 ") :].decode()
     assert answer.split()[:120] == [str(number) for number in range(1, 121)]
@@ -210,7 +211,7 @@ def test_in_a_pipe(tmp_path: Path, variables: Mapping[str, str], engine: PacedEn
         input='hello\nthink\n\n/nonsense\n/save ~no-such-user/x\n/save a\0b\n"""a\nb"""\nlast',
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
     )
     assert done.returncode == 0
     assert done.stdout == "[1] hello\nIt is 42.\n[5] a\nb\n[7] last\n"

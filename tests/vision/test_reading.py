@@ -61,6 +61,7 @@ async def test_a_row_that_is_read_anew_gets_its_image_again(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("patient_with_disk")
 async def test_an_image_comes_back_from_disk_with_its_prompt(seeing_models: Path) -> None:
     """The next server's first answer about it."""
     images = [picture(seed) for seed in range(4)]
