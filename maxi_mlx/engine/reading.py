@@ -125,7 +125,8 @@ class Reading:
         where what it takes for a moment is more than ``left_bytes``."""
         most_tokens = self._most_tokens(left_bytes)
         self._is_crowded = self._is_worth_stretching()
-        jobs = self._pick(self._slice_size.tokens_for(slice_s, depth=0, most_tokens=most_tokens))
+        budget_tokens = self._slice_size.tokens_for(slice_s, depth=0, most_tokens=most_tokens)
+        jobs = self._pick(self._with_spare(budget_tokens, most_tokens))
         depth = jobs[0].num_processed
         started = time.perf_counter()
         try:
@@ -151,16 +152,20 @@ class Reading:
         )
 
     def _budget_of(self, job: PromptJob, slice_s: float, left_bytes: int) -> int:
-        """What a slice of this prompt may have; where short ones wait, with what little it would
-        leave."""
+        """What a slice of this prompt may have, with what little it would leave."""
         depth = job.num_processed
         most_tokens = self._most_tokens(left_bytes, depth=depth)
         budget_tokens = self._slice_size.tokens_for(slice_s, depth=depth, most_tokens=most_tokens)
+        is_whole = job.num_remaining <= self._with_spare(budget_tokens, most_tokens)
+        return job.num_remaining if is_whole else budget_tokens
+
+    def _with_spare(self, budget_tokens: int, most_tokens: int) -> int:
+        """Where short prompts wait, a slice may have so many more tokens if a prompt ends with
+        them."""
         if not self.worthwhile_slice_s:
             return budget_tokens
         spare_tokens = min(self._slice_size.spare_tokens, budget_tokens // _SPARE_PART)
-        whole = job.num_remaining <= min(budget_tokens + spare_tokens, most_tokens)
-        return job.num_remaining if whole else budget_tokens
+        return min(budget_tokens + spare_tokens, most_tokens)
 
     def _read_one(self, job: PromptJob, budget_tokens: int) -> int:
         """A slice of one prompt, up to where a sibling takes a copy, or a message ends; returns

@@ -230,6 +230,23 @@ def test_a_short_prompts_end_is_read_with_the_slice_before_it(
     assert model.model.slices[before:] == [66, 10]
 
 
+def test_short_prompts_share_a_slice_that_is_a_little_too_small(load_tiny: LoadTiny) -> None:
+    """Of the same model, a slice has 70 tokens; two prompts of 41 are read sooner in one of 82 than
+    each by itself."""
+    settings = replace(STRATEGIES["balanced"], prefill_slice_s=0.04)
+    model = slow(load_tiny("llama"), step_s=0.02, fixed_s=0.02, token_s=0.002)
+    scheduler, rota = scheduler_of(model, settings), Rota(settings)
+    read_all(scheduler, rota, (20, 40, 60, 20, 40, 60))
+    submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(5):
+        rota.turn([scheduler])
+    with counting_reads(scheduler) as reads:
+        rows = [submit(scheduler, prompt_of(42, 10 + i), 9) for i in range(6)]
+        while not all(row.num_generated for row in rows):
+            rota.turn([scheduler])
+    assert reads == [2, 2, 2]
+
+
 @pytest.mark.parametrize("bound", ["tokens", "memory"])
 def test_no_prompts_end_is_worth_more_than_a_slice_may_have(
     bound: str, load_tiny: LoadTiny
