@@ -62,12 +62,12 @@ def load_openblas() -> Blas | None:
     for name in _candidates():
         try:
             library = ctypes.CDLL(name)
+            if hasattr(library, "cblas_sgemm"):
+                # Opening it again only moves its names into the global scope, unless it was closed.
+                with _kernels_for_this_processor(library):
+                    return Blas(_describe(ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)), name)
         except OSError:
             continue
-        if hasattr(library, "cblas_sgemm"):
-            # Opening it again only moves its names into the global scope, unless it was closed.
-            with _kernels_for_this_processor(library):
-                return Blas(_describe(ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)), name)
     return None
 
 
@@ -97,8 +97,8 @@ def _kernels_for_this_processor(library: ctypes.CDLL) -> Iterator[None]:
     """Within it, the library is to be opened again. It chooses its kernels as it is loaded: where
     it chose badly it is closed first, and then told. Others who load one of their own, as numpy
     does, are not."""
-    is_chosen_by_user = bool(os.environ.get(_CHOICE_OF_KERNELS))
-    if is_chosen_by_user or _kernels(library) != _KERNELS_OF_LAST_RESORT or not _has_avx2():
+    chosen = os.environ.get(_CHOICE_OF_KERNELS)
+    if chosen or _kernels(library) != _KERNELS_OF_LAST_RESORT or not _has_avx2():
         yield
         return
     _ctypes.dlclose(library._handle)
@@ -106,7 +106,10 @@ def _kernels_for_this_processor(library: ctypes.CDLL) -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[_CHOICE_OF_KERNELS]
+        if chosen is None:
+            del os.environ[_CHOICE_OF_KERNELS]
+        else:
+            os.environ[_CHOICE_OF_KERNELS] = chosen
 
 
 def _kernels(library: ctypes.CDLL) -> str | None:

@@ -56,7 +56,7 @@ class Reading:
         self._siblings = Siblings()
         self._slice_size = SliceSize(model.pass_cost.seconds)
         self._is_for_overdue = False  # the latest slice
-        self._is_crowded = False  # at the latest slice
+        self._is_crowded = False  # several short ones waited, and one of them still does
         self._num_tokens_since_clear = 0
         self.num_prefill_tokens = 0  # computed in all, padding left out
 
@@ -88,7 +88,7 @@ class Reading:
         return num_short > 1 or (num_short == 1 and self._is_crowded)
 
     def add(self, job: PromptJob) -> None:
-        self._is_crowded = self._is_crowded and bool(self.jobs)
+        self._is_crowded = self._is_crowded and self._is_worth_stretching()
         self._follow(job)
         self.jobs.append(job)
 

@@ -141,4 +141,5 @@ def test_no_text_takes_long(tab: Tab, piece: str) -> None:
     while len(times) < NUM_TRIES and min(times, default=MAX_MS) >= MAX_MS:
         times.append(took_ms(50_000))
     if min(times) >= MAX_MS:  # on a slow machine: of five times the text, by far not 25 times
-        assert min(times) < 12 * min(took_ms(10_000) for _ in range(NUM_TRIES)), json.dumps(piece)
+        assert min(times) < 10 * MAX_MS, json.dumps(piece)
+        assert min(times) < 8 * min(took_ms(10_000) for _ in range(NUM_TRIES)), json.dumps(piece)

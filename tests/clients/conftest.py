@@ -52,8 +52,8 @@ class Served:
         device = sum(model.num_running for model in status.loaded)
         return status.num_running + status.num_waiting + device == 0
 
-    def wait(self, condition: Callable[[], bool], *, within_s: float = 60) -> None:
-        ends_at = time.monotonic() + within_s
+    def wait(self, condition: Callable[[], bool]) -> None:
+        ends_at = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < ends_at, self.engine.status()
             time.sleep(0.01)

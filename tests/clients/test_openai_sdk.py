@@ -179,14 +179,12 @@ def test_a_stream_that_is_left_frees_its_row(client: openai.OpenAI, served: Serv
             if number == 5:
                 break
         assert served.engine.status().num_running == 1
-    served.wait(served.is_idle)
+        stream.close()
+        served.wait(served.is_idle)
 
 
 def test_a_whole_answer_that_takes_too_long_frees_its_row(served: Served) -> None:
-    with (
-        slowed(),
-        make_client(served, timeout=2) as client,
-        pytest.raises(openai.APITimeoutError),
-    ):
-        client.chat.completions.create(**ask(max_tokens=-1, logit_bias=NO_END))
-    served.wait(served.is_idle)
+    with slowed(), make_client(served, timeout=2) as client:
+        with pytest.raises(openai.APITimeoutError):
+            client.chat.completions.create(**ask(max_tokens=-1, logit_bias=NO_END))
+        served.wait(served.is_idle)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.clients.conftest import Served
 from tests.clients.test_openai_sdk import CAPITAL, NO_END, ask
+from tests.engine.asking import slowed
 from tests.models.scripted import COMPLETIONS, COUNT, DIALOGUES, STORY
 
 
@@ -92,24 +93,26 @@ async def test_a_task_that_is_cancelled_frees_its_row(
     client: openai.AsyncOpenAI, served: Served, stream: bool
 ) -> None:
     asked = ask(max_tokens=-1, logit_bias=NO_END)
-    task = asyncio.create_task(streamed(client, **asked) if stream else whole(client, **asked))
-    async with asyncio.timeout(30):
-        while served.engine.status().num_running == 0:
-            await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await asyncio.to_thread(served.wait, served.is_idle)
+    with slowed():
+        task = asyncio.create_task(streamed(client, **asked) if stream else whole(client, **asked))
+        async with asyncio.timeout(30):
+            while served.engine.status().num_running == 0:
+                await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(served.wait, served.is_idle)
 
 
 async def test_a_stream_that_is_closed_frees_its_row(
     client: openai.AsyncOpenAI, served: Served
 ) -> None:
-    stream = await client.chat.completions.create(
-        **ask(max_tokens=-1, logit_bias=NO_END), stream=True
-    )
-    async for chunk in stream:
-        if chunk.choices[0].delta.content:
-            break
-    await stream.close()
-    await asyncio.to_thread(served.wait, served.is_idle)
+    with slowed():
+        stream = await client.chat.completions.create(
+            **ask(max_tokens=-1, logit_bias=NO_END), stream=True
+        )
+        async for chunk in stream:
+            if chunk.choices[0].delta.content:
+                break
+        await stream.close()
+        await asyncio.to_thread(served.wait, served.is_idle)

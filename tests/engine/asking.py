@@ -1,4 +1,4 @@
-"""Asks an engine and collects what it answers."""
+"""Asks an engine, collects what it answers, and waits for what it does."""
 
 from __future__ import annotations
 

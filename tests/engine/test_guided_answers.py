@@ -192,7 +192,7 @@ async def test_catastrophes_are_refused_or_answered_soon(engine: Engine, name: s
             await ask(engine, request)
         assert caught.value.param == "response_format"
         assert len(caught.value.message) < 500
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 4
     assert (await ask(engine, make_request([1, 2], max_tokens=3))).failure is None
 
 

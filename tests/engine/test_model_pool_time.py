@@ -24,7 +24,7 @@ PROMPT = [20, 30, 40]
 TinyModel = Callable[[str], Path]
 
 
-class Clock:
+class LoopClock:
     """The loop's own time, which runs as fast as the test wants."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,8 +39,8 @@ class Clock:
 
 
 @pytest.fixture
-async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+async def clock(monkeypatch: pytest.MonkeyPatch) -> LoopClock:
+    return LoopClock(monkeypatch)
 
 
 def loaded(engine: Engine) -> set[str]:
@@ -69,18 +69,20 @@ async def with_one(tiny_model: TinyModel, keep_alive_s: float) -> AsyncIterator[
         yield engine
 
 
-async def test_a_model_goes_when_its_time_is_over(tiny_model: TinyModel, clock: Clock) -> None:
+async def test_a_model_goes_when_its_time_is_over(tiny_model: TinyModel, clock: LoopClock) -> None:
     async with with_one(tiny_model, 300) as engine:
         await ask(engine, make_request(PROMPT))
         await clock.advance(270)
         assert loaded(engine) == {"tiny-llama"}
-        assert expiry(engine) == pytest.approx(15, abs=15)
+        left_s = expiry(engine)
+        assert left_s is not None
+        assert 0 < left_s <= 30
         await clock.advance(31)
         await until_gone(engine)
         assert (await ask(engine, make_request(PROMPT))).text  # and comes back
 
 
-async def test_each_use_starts_the_time_anew(tiny_model: TinyModel, clock: Clock) -> None:
+async def test_each_use_starts_the_time_anew(tiny_model: TinyModel, clock: LoopClock) -> None:
     async with with_one(tiny_model, 300) as engine:
         for _ in range(3):
             await ask(engine, make_request(PROMPT))
@@ -91,7 +93,7 @@ async def test_each_use_starts_the_time_anew(tiny_model: TinyModel, clock: Clock
 
 
 async def test_a_model_in_use_stays_however_long_it_takes(
-    tiny_model: TinyModel, clock: Clock
+    tiny_model: TinyModel, clock: LoopClock
 ) -> None:
     async with with_one(tiny_model, 100) as engine:
         events = engine.generate(make_request(PROMPT, max_tokens=300))
@@ -113,7 +115,7 @@ async def test_nought_is_no_longer_than_the_request(tiny_model: TinyModel) -> No
         await until_gone(engine)
 
 
-async def test_for_ever(tiny_model: TinyModel, clock: Clock) -> None:
+async def test_for_ever(tiny_model: TinyModel, clock: LoopClock) -> None:
     async with with_one(tiny_model, FOREVER) as engine:
         await ask(engine, make_request(PROMPT))
         await clock.advance(1e7)
@@ -122,7 +124,7 @@ async def test_for_ever(tiny_model: TinyModel, clock: Clock) -> None:
 
 
 async def test_a_request_sets_the_time_until_another_sets_it(
-    tiny_model: TinyModel, clock: Clock
+    tiny_model: TinyModel, clock: LoopClock
 ) -> None:
     async with with_one(tiny_model, 300) as engine:
         await told(engine, 1000)
@@ -162,7 +164,7 @@ async def test_unloading_waits_for_who_uses_it(tiny_model: TinyModel) -> None:
         await until_gone(engine)
 
 
-async def test_the_models_of_the_owner_stay(tiny_model: TinyModel, clock: Clock) -> None:
+async def test_the_models_of_the_owner_stay(tiny_model: TinyModel, clock: LoopClock) -> None:
     settings = Settings(model="tiny-llama", pins=("tiny-qwen3",), keep_alive_s=10)
     folders = [tiny_model(family) for family in ("llama", "qwen3", "qwen2")]
     async with make_engine(folders, settings) as engine:
@@ -194,7 +196,7 @@ async def test_who_comes_while_a_model_goes_is_answered(tiny_model: TinyModel) -
 
 
 async def test_a_load_whose_clients_all_left_is_kept_for_its_time(
-    tiny_model: TinyModel, clock: Clock
+    tiny_model: TinyModel, clock: LoopClock
 ) -> None:
     async with with_one(tiny_model, 60) as engine:
         waiting = asyncio.create_task(ask(engine, make_request(PROMPT)))

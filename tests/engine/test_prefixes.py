@@ -152,7 +152,7 @@ def test_what_opts_out_neither_takes_nor_leaves(load_tiny: LoadTiny) -> None:
 def test_short_prompts_that_begin_alike_are_read_together(load_tiny: LoadTiny) -> None:
     """A template's first words, known from before, are not worth a slice for each prompt."""
     model = load_tiny("llama")
-    desk = Desk(model, replace(BALANCED, prefill_slice_s=10), cache_bytes=MEGABYTES)
+    desk = Desk(model, cache_bytes=MEGABYTES)
     head = prompt_of(20, 1)
     desk.has_slices_of(1024)
     for seed in (2, 3):  # so that the head is stored

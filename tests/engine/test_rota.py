@@ -224,10 +224,35 @@ def test_a_short_prompts_end_is_read_with_the_slice_before_it(
     assert model.model.slices[before:] == [76] * 6  # the last, too, which is alone by then
     assert running.num_generated >= 5
     # One that comes alone has slices as answers like them.
-    (before, alone) = len(model.model.slices), submit(scheduler, prompt_of(77, 20), 9)
+    before = len(model.model.slices)
+    alone = submit(scheduler, prompt_of(77, 20), 9)
     while not alone.num_generated:
         rota.turn([scheduler])
     assert model.model.slices[before:] == [66, 10]
+
+
+def test_slices_are_stretched_no_longer_than_several_short_prompts_wait(
+    load_tiny: LoadTiny,
+) -> None:
+    """Beside a long prompt, too: short ones that come one by one are no crowd."""
+    settings = replace(STRATEGIES["balanced"], prefill_slice_s=0.04)
+    model = slow(load_tiny("llama"), step_s=0.02, fixed_s=0.02, token_s=0.002)
+    scheduler, rota = scheduler_of(model, settings), Rota(settings)
+    read_all(scheduler, rota, (20, 40, 60, 20, 40, 60))
+    submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(5):
+        rota.turn([scheduler])
+    submit(scheduler, prompt_of(450, 2), 9)
+    rows = [submit(scheduler, prompt_of(60, 10 + i), 9) for i in range(3)]
+    while not all(row.num_generated for row in rows):
+        rota.turn([scheduler])
+        assert scheduler.num_wanting == 1 or scheduler.reading.worthwhile_slice_s > 0
+    for i in range(3):
+        row = submit(scheduler, prompt_of(60, 20 + i), 9)
+        assert scheduler.reading.worthwhile_slice_s == 0
+        while not row.num_generated:
+            rota.turn([scheduler])
+            assert scheduler.reading.worthwhile_slice_s == 0
 
 
 def test_short_prompts_share_a_slice_that_is_a_little_too_small(load_tiny: LoadTiny) -> None:
@@ -273,6 +298,11 @@ def test_no_prompts_end_is_worth_more_than_a_slice_may_have(
     while not all(row.num_generated for row in rows):
         rota.turn([scheduler])
     assert 60 <= max(model.model.slices) <= 70
+    with counting_reads(scheduler) as reads:  # nor is another prompt
+        rows = [submit(scheduler, prompt_of(42, 20 + i), 9) for i in range(6)]
+        while not all(row.num_generated for row in rows):
+            rota.turn([scheduler])
+    assert reads == [1] * 6
 
 
 def test_prompts_alike_are_read_one_after_the_other(load_tiny: LoadTiny) -> None:

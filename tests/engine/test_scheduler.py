@@ -53,9 +53,7 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(load_tiny: LoadTiny) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_short_prompts_share_a_slice_and_equal_each_alone(
-    family: str, load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_prompts_share_a_slice_and_equal_each_alone(family: str, load_tiny: LoadTiny) -> None:
     """Lengths around the window of 16, and prompts of one token, whose caches are empty."""
     model = load_tiny(family)
     lengths = (1, 2, 15, 16, 17, 18, 33, 40, 1, 31)

@@ -69,8 +69,8 @@ async def said(
     return text, choice["finish_reason"], answer.json["usage"]["completion_tokens"]
 
 
-async def until(condition: Callable[[], bool], *, within_s: float = 60) -> None:
-    async with asyncio.timeout(within_s):
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

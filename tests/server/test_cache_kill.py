@@ -103,10 +103,10 @@ def kill_while_it_writes(server: Server, dice: random.Random) -> None:
     threads = [threading.Thread(target=ask, args=(number,)) for number in numbers]
     for thread in threads:
         thread.start()
-    end_s = time.monotonic() + 60
-    while num_files() < num_wanted and any(thread.is_alive() for thread in threads):
-        assert time.monotonic() < end_s
-    time.sleep(dice.uniform(0, 0.05))
+    # By what was written, as machines differ; or by time, where most is there already and is read.
+    end_s = time.monotonic() + dice.uniform(0.5, 3)
+    while num_files() < num_wanted and time.monotonic() < end_s:
+        time.sleep(0.01)
     server.process.send_signal(signal.SIGKILL)
     for thread in threads:
         thread.join()

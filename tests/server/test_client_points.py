@@ -34,7 +34,6 @@ from tests.server.asking import (
 from tests.server.running import Client, Start
 
 KEEP_ALIVE = b": keep-alive\n\n"
-
 CAPITAL = DIALOGUES["capital"].reply
 TEXT_BODY = {"model": "scripted", "prompt": "The capital of France is", "temperature": 0}
 

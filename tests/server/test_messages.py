@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.settings import Settings
+from tests.engine.asking import slowed
 from tests.models.scripted import COUNT, DIALOGUES, Dialogue
 from tests.server.asking import long_text, until
 from tests.server.asking_messages import (
@@ -207,10 +208,13 @@ async def test_point_72_an_agents_second_turn_is_read_from_the_cache(client: Cli
 
 @pytest.mark.clients(76)
 async def test_point_76_counting_does_not_hold_up_an_answer(client: Client) -> None:
-    running = asyncio.create_task(client.post("/v1/completions", json=long_text(max_tokens=300)))
-    await until(lambda: client.engine.status().num_running == 1 or running.done())
     ask = {"model": "long", "messages": [{"role": "user", "content": "word " * 3000}]}
-    counts = await asyncio.gather(*(client.post(COUNTING, json=ask) for _ in range(15)))
+    with slowed():
+        body = long_text(max_tokens=300)
+        running = asyncio.create_task(client.post("/v1/completions", json=body))
+        await until(lambda: client.engine.status().num_running == 1)
+        counts = await asyncio.gather(*(client.post(COUNTING, json=ask) for _ in range(15)))
+        assert not running.done()
     assert len({count.json["input_tokens"] for count in counts}) == 1
     assert counts[0].json["input_tokens"] > 3000
     assert (await running).status == 200

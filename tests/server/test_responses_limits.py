@@ -66,9 +66,15 @@ async def test_a_conversation_longer_than_the_context(start: Start, short_model:
 @pytest.mark.clients(23)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_a_client_that_leaves_ends_generation(client: Client, stream: bool) -> None:
-    leaving = asyncio.create_task(client.post(PATH, json=endless(stream=stream)))
-    await until(lambda: client.engine.status().num_running > 0)
-    leaving.cancel()
+    if stream:
+        url = f"http://127.0.0.1:{client.port}{PATH}"
+        async with client.session.post(url, json=endless(stream=True)) as response:
+            while b"response.output_text.delta" not in await response.content.readuntil(b"\n\n"):
+                pass
+    else:
+        leaving = asyncio.create_task(client.post(PATH, json=endless(stream=False)))
+        await until(lambda: client.engine.status().num_running > 0)
+        leaving.cancel()
     await until(lambda: is_idle(client))
 
 

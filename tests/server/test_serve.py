@@ -297,14 +297,17 @@ asyncio.run(main())
 def test_a_second_signal_ends_a_server_whose_device_is_stuck() -> None:
     with subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith(b"http://")
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.readline() == b"draining\n"
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(timeout=1)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=40) == 130
+        try:
+            assert process.stdout.readline().startswith(b"http://")
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == b"draining\n"
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(timeout=1)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=40) == 130
+        finally:
+            process.kill()
 
 
 async def test_a_server_asked_to_stop_before_it_is_ready_ends() -> None:

@@ -12,6 +12,7 @@ import pytest
 import maxi_mlx
 from maxi_mlx.catalog.catalog import Root
 from maxi_mlx.core.settings import STRATEGIES, Settings
+from tests.engine.asking import slowed
 from tests.server.asking import until
 from tests.server.running import Client, Start
 from tests.server.test_pool import held
@@ -150,8 +151,11 @@ async def test_point_50_the_list_comes_while_models_load_and_answer(
         for _ in range(4):
             assert (await client.get("/v1/models")).status == 200
         go_on.set()
-    while not all(task.done() for task in answers):
-        assert (await client.get("/v1/models")).status == 200
+    with slowed():
+        await until(lambda: client.engine.status().num_running == 2)
+        for _ in range(4):
+            assert (await client.get("/v1/models")).status == 200
+        assert not any(task.done() for task in answers)
     assert [(await answer).status for answer in answers] == [200, 200]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -71,11 +71,14 @@ class Terminal:
             self.raw += data
             self._stream.feed(data)
 
-    def wait_for(self, words: str, *, within_s: float = WITHIN_S) -> None:
-        ends_at = time.monotonic() + within_s
-        while words not in self.text:
-            assert time.monotonic() < ends_at, f"no {words!r} on the screen:\n{self.text}"
-            assert self.child.isalive() or self._rest(), f"ended without {words!r}:\n{self.text}"
+    def wait_for(self, words: str) -> None:
+        self.wait_for_text(lambda text: words in text, words)
+
+    def wait_for_text(self, is_wanted: Callable[[str], bool], name: str) -> None:
+        ends_at = time.monotonic() + WITHIN_S
+        while not is_wanted(self.text):
+            assert time.monotonic() < ends_at, f"no {name!r} on the screen:\n{self.text}"
+            assert self.child.isalive() or self._rest(), f"ended without {name!r}:\n{self.text}"
             self.read(0.05)
 
     def wait_for_prompt(self) -> None:

@@ -147,8 +147,7 @@ def test_what_is_waited_for_is_shown_at_a_terminal_alone(
     with terminal("run", "held", home=tmp_path, extra=variables) as shown:
         shown.wait_for(words)
         first = shown.text
-        while shown.text == first or words not in shown.text:  # it is drawn again as time goes on
-            shown.read(0.05)
+        shown.wait_for_text(lambda text: words in text and text != first, "a later second")
         engine.go_on.set()
         assert shown.wait_for_end() == 0
         assert shown.text == "Done."

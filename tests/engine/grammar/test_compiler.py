@@ -206,7 +206,7 @@ def test_what_is_refused_says_why(plain: GrammarCompiler, node: Node, words: str
     started = time.process_time()
     with pytest.raises(InvalidRequest) as caught:
         compiled(plain, node)
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 4
     assert re.search(words, caught.value.message, re.DOTALL), caught.value.message
     assert caught.value.param == "field"
     assert len(caught.value.message) < 600
@@ -266,7 +266,7 @@ def test_heavy_grammars_cost_little_or_end(plain: GrammarCompiler, node: Node) -
     grammar = compiled(plain, node)
     with suppress(InvalidRequest):  # it may turn out to be too much work on the way
         assert random_answer(grammar, max_tokens=60, seed=0).is_whole
-    assert time.process_time() - started < 15
+    assert time.process_time() - started < 6
 
 
 def test_a_grammar_whose_symbols_cost_much_is_not_searched_for_long(
@@ -274,7 +274,7 @@ def test_a_grammar_whose_symbols_cost_much_is_not_searched_for_long(
 ) -> None:
     started = time.process_time()
     grammar = compiled(plain, json_by_schema({"type": "string", "pattern": "." * 5000}))
-    assert time.process_time() - started < 20
+    assert time.process_time() - started < 8
     assert grammar.close is None
     assert not random_answer(grammar, max_tokens=60, seed=0).is_whole
 

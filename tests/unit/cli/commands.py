@@ -30,7 +30,7 @@ def run(
         env=environment(home, extra),
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=250,
         check=False,
     )
 

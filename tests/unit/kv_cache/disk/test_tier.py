@@ -185,9 +185,11 @@ def test_close_does_not_wait_for_ever(tmp_path: Path) -> None:
     tier.start()
     for kept in pieces:
         tier.write(NAMESPACE, kept, on_done=held_up)
-    wait_until(lambda: num_done == 5)
-    tier.close(timeout_s=0.1)
-    may_go_on.set()
+    try:
+        wait_until(lambda: num_done == 5)
+        tier.close(timeout_s=0.1)
+    finally:
+        may_go_on.set()
     wait_until(lambda: not tier._thread.is_alive())
     assert num_done == 60
     assert 0 < len(files(tmp_path)) < 30
