@@ -89,7 +89,7 @@ def write_tokenizer_files(folder: Path) -> None:
     )
     ends = [tokenizer.token_to_id(token) for token in ("<|im_end|>", "<|endoftext|>")]
     write_json(folder / "config.json", {**CONFIG, "eos_token_id": ends[0]})
-    write_json(folder / "generation_config.json", {"eos_token_id": ends})
+    write_json(folder / "generation_config.json", {"do_sample": False, "eos_token_id": ends})
 
 
 class Samples:

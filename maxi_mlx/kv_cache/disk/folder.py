@@ -153,6 +153,8 @@ class CacheFolder:
                 # the file for a leftover before it was locked.
                 if not num_left or not self.exists():
                     raise
+            # Another server that starts may take its note for a leftover, as it may the file.
+            with contextlib.suppress(FileNotFoundError):
                 self._make_folder(namespace, folder)
         raise AssertionError("not reached")
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
+import pytest
+
+from maxi_mlx.kv_cache.disk.folder import NAMESPACE_FILE
 from tests.unit.kv_cache.disk.pieces import (
     LONG_AGO_S,
     NAMESPACE,
@@ -112,6 +116,27 @@ def test_a_cleared_folder_is_written_anew(tmp_path: Path) -> None:
         write_all(tier, second)
         assert tier.stats.fault is None
         assert len(files(tmp_path)) == 2
+
+
+def test_a_note_that_is_taken_for_a_leftover_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a server that starts, between the making of the file and its lock."""
+    lock, taken = fcntl.flock, []
+
+    def lock_too_late(descriptor: int, operation: int) -> None:
+        if not taken:
+            for note in (tmp_path / "v1").rglob(f"{NAMESPACE_FILE}.*.tmp"):
+                note.unlink()
+                taken.append(note)
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_too_late)
+    with running(tmp_path) as tier:
+        write_all(tier, chain(2))
+        assert tier.stats.fault is None
+    assert len(taken) == 1
+    assert len(files(tmp_path)) == 2
 
 
 def test_two_tiers_keep_one_limit(tmp_path: Path) -> None:
