@@ -64,7 +64,8 @@ class SliceSize:
         self._latest: deque[tuple[int, int, float]] = deque(maxlen=_NUM_LATEST)
         self._num_until_fit = 0
         for num_tokens, seconds in known:
-            self._slices[_kind(num_tokens, 0)] = _Slices(num_tokens, 0, seconds)
+            if seconds > 0:
+                self._slices[_kind(num_tokens, 0)] = _Slices(num_tokens, 0, seconds)
 
     def learn(self, num_tokens: int, seconds: float, *, depth: int) -> None:
         """One slice was read, after ``depth`` tokens of its prompt. Tiny ones say nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,8 @@ import mlx.core as mx
 import pytest
 
 from maxi_mlx.core.settings import STRATEGIES
+from maxi_mlx.engine import reading as reading_module
+from maxi_mlx.engine import rota as rota_module
 from maxi_mlx.engine.language_model import LanguageModel
 from maxi_mlx.engine.mailbox import Outbox, TokenNews
 from maxi_mlx.engine.prefixes import Prefixes
@@ -28,9 +31,11 @@ SETTINGS = replace(STRATEGIES["balanced"], prefill_slice_tokens=16, prefill_slic
 
 @pytest.fixture(autouse=True)
 def clock_of_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time passes only where a model takes it, however busy the machine is."""
-    monkeypatch.setattr(time, "perf_counter", clock := Clock())
-    monkeypatch.setattr(time, "sleep", clock.sleep)
+    """Time passes only where a model takes it, however busy the machine is. What is measured as a
+    model is loaded is real: others have the same model."""
+    clock = Clock()
+    for module in (rota_module, reading_module, sys.modules[__name__]):
+        monkeypatch.setattr(module, "time", clock)
 
 
 class Slow:

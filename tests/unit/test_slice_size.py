@@ -105,3 +105,9 @@ def test_what_was_measured_before_shows_what_is_fixed() -> None:
     assert known.spare_tokens == pytest.approx(20, abs=1)
     assert wanted(unknown, 0.5) == 30
     assert wanted(SliceSize([(8, 0.5)]), 10.0) == 32  # the first slice is no guess from that
+
+
+def test_what_took_no_time_by_the_clock_was_not_measured() -> None:
+    size = SliceSize([(8, 0.0)])
+    size.learn(32, 0.032, depth=0)
+    assert wanted(size, 0.1) == pytest.approx(100, abs=1)

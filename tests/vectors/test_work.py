@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ device.prepare("auto")
 
 from maxi_mlx.engine.mailbox import FaultNews, Mailbox, Outbox, RowsNews  # noqa: E402
 from maxi_mlx.engine.rota import Rota  # noqa: E402
+from maxi_mlx.engine.vectors import work as work_module  # noqa: E402
 from maxi_mlx.engine.vectors.batches import BatchSize  # noqa: E402
 from maxi_mlx.engine.vectors.job import VectorJob  # noqa: E402
 from maxi_mlx.engine.vectors.layers import Pauses  # noqa: E402
@@ -146,8 +148,9 @@ def test_what_ends_the_model_ends_every_request(work: VectorWork) -> None:
 @pytest.fixture
 def slow(work: VectorWork, echo: Echo, monkeypatch: pytest.MonkeyPatch) -> VectorWork:
     """A batch takes several slices of a tenth of a second, however busy the machine is."""
-    monkeypatch.setattr(time, "perf_counter", clock := Clock())
-    monkeypatch.setattr(time, "sleep", clock.sleep)
+    clock = Clock()
+    for module in (work_module, sys.modules[__name__]):
+        monkeypatch.setattr(module, "time", clock)
     echo.layer_s = 0.02
     work.size.learn(1, 40, 0.06)
     return work
