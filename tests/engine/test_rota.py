@@ -96,6 +96,18 @@ def read_all(scheduler: Scheduler, rota: Rota, lengths: Sequence[int]) -> None:
             rota.turn([scheduler])
 
 
+def with_costly_passes(load_tiny: LoadTiny) -> tuple[Scheduler, Rota, Row]:
+    """A pass takes 20 ms and 2 ms a token, a slice 0.16 s at the most; one answer is running."""
+    settings = replace(STRATEGIES["balanced"], prefill_slice_s=0.04)
+    model = slow(load_tiny("llama"), step_s=0.02, fixed_s=0.02, token_s=0.002)
+    scheduler, rota = scheduler_of(model, settings), Rota(settings)
+    read_all(scheduler, rota, (20, 40, 60, 20, 40, 60))
+    running = submit(scheduler, prompt_of(4, 1), 10_000)
+    for _ in range(5):
+        rota.turn([scheduler])
+    return scheduler, rota, running
+
+
 def num_tokens(outbox: Outbox) -> int:
     return sum(isinstance(news, TokenNews) for _, news in outbox)
 
@@ -212,15 +224,9 @@ def test_short_prompts_that_wait_together_share_slices_worth_their_fixed_cost(
 def test_a_short_prompts_end_is_read_with_the_slice_before_it(
     load_tiny: LoadTiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pass takes 20 ms and 2 ms a token. Of prompts of 76, a slice of 66 would leave ten, which
-    cost less than another pass."""
-    settings = replace(STRATEGIES["balanced"], prefill_slice_s=0.04)  # 0.16 s at the most
-    model = slow(load_tiny("llama"), step_s=0.02, fixed_s=0.02, token_s=0.002)
-    scheduler, rota = scheduler_of(model, settings), Rota(settings)
-    read_all(scheduler, rota, (20, 40, 60, 20, 40, 60))
-    running = submit(scheduler, prompt_of(4, 1), 10_000)
-    for _ in range(5):
-        rota.turn([scheduler])
+    """Of prompts of 76, a slice of 66 would leave ten, which cost less than another pass."""
+    scheduler, rota, running = with_costly_passes(load_tiny)
+    model = scheduler.model
     before = len(model.model.slices)
     monkeypatch.setattr(scheduler.reading._slice_size, "tokens_for", lambda *_, **__: 66)
     rows = [submit(scheduler, prompt_of(77, 10 + i), 9) for i in range(6)]
@@ -240,13 +246,7 @@ def test_slices_are_stretched_no_longer_than_several_short_prompts_wait(
     load_tiny: LoadTiny,
 ) -> None:
     """Beside a long prompt, too: short ones that come one by one are no crowd."""
-    settings = replace(STRATEGIES["balanced"], prefill_slice_s=0.04)
-    model = slow(load_tiny("llama"), step_s=0.02, fixed_s=0.02, token_s=0.002)
-    scheduler, rota = scheduler_of(model, settings), Rota(settings)
-    read_all(scheduler, rota, (20, 40, 60, 20, 40, 60))
-    submit(scheduler, prompt_of(4, 1), 10_000)
-    for _ in range(5):
-        rota.turn([scheduler])
+    scheduler, rota, _ = with_costly_passes(load_tiny)
     submit(scheduler, prompt_of(450, 2), 9)
     rows = [submit(scheduler, prompt_of(60, 10 + i), 9) for i in range(3)]
     while not all(row.num_generated for row in rows):
@@ -261,15 +261,9 @@ def test_slices_are_stretched_no_longer_than_several_short_prompts_wait(
 
 
 def test_short_prompts_share_a_slice_that_is_a_little_too_small(load_tiny: LoadTiny) -> None:
-    """Of the same model, a slice has 70 tokens; two prompts of 41 are read sooner in one of 82 than
+    """A slice has 70 tokens; two prompts of 41 are read sooner in one of 82 than
     each by itself."""
-    settings = replace(STRATEGIES["balanced"], prefill_slice_s=0.04)
-    model = slow(load_tiny("llama"), step_s=0.02, fixed_s=0.02, token_s=0.002)
-    scheduler, rota = scheduler_of(model, settings), Rota(settings)
-    read_all(scheduler, rota, (20, 40, 60, 20, 40, 60))
-    submit(scheduler, prompt_of(4, 1), 10_000)
-    for _ in range(5):
-        rota.turn([scheduler])
+    scheduler, rota, _ = with_costly_passes(load_tiny)
     with counting_reads(scheduler) as reads:
         rows = [submit(scheduler, prompt_of(42, 10 + i), 9) for i in range(6)]
         while not all(row.num_generated for row in rows):
